@@ -1,0 +1,2 @@
+//! Timing, statistics and reports.
+#![forbid(unsafe_code)]

@@ -1,0 +1,4 @@
+//! The `breakeven` command.
+#![forbid(unsafe_code)]
+
+fn main() {}

@@ -1,0 +1,2 @@
+//! The suite that every device must pass.
+#![forbid(unsafe_code)]

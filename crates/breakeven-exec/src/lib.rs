@@ -1,0 +1,2 @@
+//! Carries out a plan on devices: binds buffers, submits, waits, times, recovers.
+#![forbid(unsafe_code)]

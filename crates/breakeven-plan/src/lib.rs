@@ -1,0 +1,2 @@
+//! Where and how to compute: profile, cost, fusion, placement, lowering, memory slots, explanation.
+#![forbid(unsafe_code)]

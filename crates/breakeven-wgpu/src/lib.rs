@@ -1,0 +1,1 @@
+//! WGSL kernels on Vulkan, Metal, DX12, GLES and WebGPU.
