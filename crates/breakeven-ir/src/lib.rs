@@ -1,2 +1,41 @@
 //! What to compute: dtypes, shapes, views, the table of operations, graphs, kernels and their reference meaning.
+//!
+//! Pure data: nothing here touches a machine.
 #![forbid(unsafe_code)]
+
+mod body;
+mod build;
+mod caps;
+mod dtype;
+mod error;
+mod expr;
+mod graph;
+mod kernel;
+mod layout;
+pub mod maps;
+pub mod math;
+mod op;
+mod row;
+mod rules;
+mod scalar;
+mod shape;
+mod spec;
+mod value;
+mod view;
+
+pub use body::{Body, Inst, Prim};
+pub use build::{Builder, Term};
+pub use caps::Caps;
+pub use dtype::{DType, Element};
+pub use error::{CallError, Unsupported};
+pub use expr::{Expr, ExprBuilder, Item};
+pub use graph::{Graph, Node, NodeId};
+pub use kernel::{Class, Gather, Kernel, Launch, Map, MatMul, Operand, ReduceRows, RowWiseKernel, Work};
+pub use layout::{Layout, Positions};
+pub use maps::MAPS;
+pub use op::{Fold, Op, Params, Reduce, RowWise, View};
+pub use row::{Family, Kind, MapDef, Row, Tolerance};
+pub use scalar::Scalar;
+pub use shape::{MAX_RANK, Shape, Strides};
+pub use spec::Spec;
+pub use value::{Float, Integer, Logic, Mask, Number};

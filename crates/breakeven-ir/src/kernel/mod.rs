@@ -1,0 +1,184 @@
+//! Kernels: the few fused shapes of work that a device knows how to run.
+//!
+//! A kernel says everything but the buffers: expressions, sizes, layouts and parameters. Expressions are its structure
+//! (what a device compiles); sizes, strides, offsets and parameters are data.
+
+mod gather;
+mod map;
+mod matmul;
+mod reduce;
+mod row_wise;
+
+pub use gather::Gather;
+pub use map::Map;
+pub use matmul::MatMul;
+pub use reduce::ReduceRows;
+pub use row_wise::RowWiseKernel;
+
+use crate::{DType, Expr, Layout, Scalar};
+
+/// One tensor a kernel reads or writes: the type of its elements and where they lie in the bound buffer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Operand {
+    /// Element type.
+    pub dtype: DType,
+    /// Where the elements lie, in elements from the start of the buffer.
+    pub layout: Layout,
+}
+
+impl Operand {
+    /// An operand with this layout.
+    pub fn new(dtype: DType, layout: Layout) -> Operand {
+        Operand { dtype, layout }
+    }
+
+    /// Bytes a buffer needs so that every element lies inside it.
+    pub fn span_bytes(&self) -> u64 {
+        self.layout.span().map_or(0, |(_, high)| (high as u64 + 1) * self.dtype.bytes() as u64)
+    }
+
+    /// Bytes that must be moved to see every element once.
+    pub fn touched_bytes(&self) -> u64 {
+        self.layout.distinct() as u64 * self.dtype.bytes() as u64
+    }
+}
+
+/// One fused unit of device work.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kernel {
+    /// Elementwise, over operands of any layout.
+    Map(Map),
+    /// Folds the trailing axes.
+    Reduce(ReduceRows),
+    /// Softmax and norms along the last axis.
+    RowWise(RowWiseKernel),
+    /// Batched matrix product with an epilogue.
+    MatMul(MatMul),
+    /// Picks slices by index.
+    Gather(Gather),
+}
+
+/// What a kernel must do, whoever does it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Arithmetic operations; a multiply-add counts as two.
+    pub flops: u64,
+    /// Bytes that must be moved: each input element once, each output element once.
+    pub bytes: u64,
+}
+
+/// Kernels of one class share one measured curve of a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// Elementwise.
+    Map,
+    /// Reductions.
+    Reduce,
+    /// Softmax and norms.
+    RowWise,
+    /// Matrix products.
+    MatMul,
+    /// Gather.
+    Gather,
+}
+
+impl Kernel {
+    /// The class it is measured in.
+    pub fn class(&self) -> Class {
+        match self {
+            Kernel::Map(_) => Class::Map,
+            Kernel::Reduce(_) => Class::Reduce,
+            Kernel::RowWise(_) => Class::RowWise,
+            Kernel::MatMul(_) => Class::MatMul,
+            Kernel::Gather(_) => Class::Gather,
+        }
+    }
+
+    /// Tensors it reads, in the order they are bound.
+    pub fn inputs(&self) -> Vec<&Operand> {
+        match self {
+            Kernel::Map(k) => k.inputs.iter().collect(),
+            Kernel::Reduce(k) => k.inputs.iter().collect(),
+            Kernel::RowWise(k) => k.inputs.iter().collect(),
+            Kernel::MatMul(k) => [&k.a, &k.b].into_iter().chain(&k.inputs).collect(),
+            Kernel::Gather(k) => vec![&k.source, &k.index],
+        }
+    }
+
+    /// Tensors it writes, in the order they are bound. No two elements of one output lie in one place.
+    pub fn outputs(&self) -> Vec<&Operand> {
+        match self {
+            Kernel::Map(k) => vec![&k.out],
+            Kernel::Reduce(k) => k.outs.iter().collect(),
+            Kernel::RowWise(k) => vec![&k.out],
+            Kernel::MatMul(k) => vec![&k.out],
+            Kernel::Gather(k) => vec![&k.out],
+        }
+    }
+
+    /// Parameters of its expressions.
+    pub fn params(&self) -> &[f64] {
+        match self {
+            Kernel::Map(k) => &k.params,
+            Kernel::Reduce(k) => &k.params,
+            Kernel::RowWise(k) => &k.params,
+            Kernel::MatMul(k) => &k.params,
+            Kernel::Gather(_) => &[],
+        }
+    }
+
+    /// What it must do, whoever does it.
+    pub fn work(&self) -> Work {
+        let flops = match self {
+            Kernel::Map(k) => k.flops(),
+            Kernel::Reduce(k) => k.flops(),
+            Kernel::RowWise(k) => k.flops(),
+            Kernel::MatMul(k) => k.flops(),
+            Kernel::Gather(_) => 0,
+        };
+        let touched = |operands: Vec<&Operand>| operands.iter().map(|o| o.touched_bytes()).sum::<u64>();
+        let read = match self {
+            Kernel::Gather(k) => k.out.touched_bytes() + k.index.touched_bytes(),
+            _ => touched(self.inputs()),
+        };
+        Work { flops, bytes: read + touched(self.outputs()) }
+    }
+
+    /// The slow and obvious meaning of the kernel, in double precision: what every device is tested against.
+    ///
+    /// `inputs` and `outputs` are whole buffers in the order of [`Kernel::inputs`] and [`Kernel::outputs`].
+    pub fn reference(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) {
+        match self {
+            Kernel::Map(k) => k.reference(inputs, outputs),
+            Kernel::Reduce(k) => k.reference(inputs, outputs),
+            Kernel::RowWise(k) => k.reference(inputs, outputs),
+            Kernel::MatMul(k) => k.reference(inputs, outputs),
+            Kernel::Gather(k) => k.reference(inputs, outputs),
+        }
+    }
+}
+
+/// A kernel bound to slots, which a plan or a segment numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Launch {
+    /// What to run.
+    pub kernel: Kernel,
+    /// Slots of [`Kernel::inputs`], in order; one slot may stand for several.
+    pub inputs: Vec<usize>,
+    /// Slots of [`Kernel::outputs`], in order. An output may share a slot with an input only if the layouts are equal and
+    /// the kernel is a [`Kernel::Map`].
+    pub outputs: Vec<usize>,
+    /// Scratch memory, where the device asked for some.
+    pub workspace: Option<usize>,
+}
+
+/// Element `index` (row-major) of each operand, for the reference.
+fn load_all(operands: &[&Operand], buffers: &[&[u8]], places: &[usize]) -> Vec<Scalar> {
+    let one = |((o, b), &at): ((&&Operand, &&[u8]), &usize)| Scalar::load(o.dtype, b, at);
+    operands.iter().zip(buffers).zip(places).map(one).collect()
+}
+
+/// Evaluates an epilogue or prologue for the reference.
+fn eval(expr: &Expr, args: &[Scalar], params: &[f64]) -> Scalar {
+    expr.lower().eval(args, params)
+}

@@ -1,0 +1,240 @@
+//! The elementwise operations. **To add one, add one row here.**
+//!
+//! The tensor method, every device's kernel, fusion, the cost estimate, the documentation and the conformance cases
+//! all come from the row.
+
+use crate::row::{Kind, MapDef, Tolerance};
+
+/// Calls `$then!` with every row: doc, `name: Family(arguments) -> result [tolerance] = body;`
+///
+/// Families are the traits of `value`; arguments are `V` (a value), `M` (a truth value) or `P` (a parameter: one
+/// number for all elements, passed as data). A trailing `_` keeps a name clear of Rust's keywords.
+#[macro_export]
+macro_rules! for_each_map {
+    ($then:ident) => {
+        $then! {
+            /// `a + b`
+            add: Number(a: V, b: V) -> V [Tolerance::EXACT] = a + b;
+            /// `a - b`
+            sub: Number(a: V, b: V) -> V [Tolerance::EXACT] = a - b;
+            /// `a * b`
+            mul: Number(a: V, b: V) -> V [Tolerance::EXACT] = a * b;
+            /// `a / b`; for integers rounded towards zero, and 0 where `b` is 0.
+            div: Number(a: V, b: V) -> V [Tolerance::EXACT.gpu(3)] = a / b;
+            /// Remainder of `a / b` rounded towards zero: it has the sign of `a`. 0 where an integer `b` is 0.
+            rem: Number(a: V, b: V) -> V [Tolerance::EXACT] = a % b;
+            /// The larger of both; NaN when either is NaN.
+            maximum: Number(a: V, b: V) -> V [Tolerance::EXACT] = a.larger(b);
+            /// The smaller of both; NaN when either is NaN.
+            minimum: Number(a: V, b: V) -> V [Tolerance::EXACT] = a.smaller(b);
+            /// `-x`
+            neg: Number(x: V) -> V [Tolerance::EXACT] = -x;
+            /// `|x|`
+            abs: Number(x: V) -> V [Tolerance::EXACT] = x.abs();
+            /// -1, 0 or 1; NaN stays NaN.
+            sign: Number(x: V) -> V [Tolerance::EXACT] = {
+                let zero = x.lit(0.0);
+                V::pick(zero.lt(x), x.lit(1.0), V::pick(x.lt(zero), x.lit(-1.0), x))
+            };
+            /// `x * x`
+            square: Number(x: V) -> V [Tolerance::EXACT] = x * x;
+            /// `x` held between `low` and `high`; NaN stays NaN.
+            clip: Number(x: V, low: P, high: P) -> V [Tolerance::EXACT] = x.larger(low).smaller(high);
+            /// `max(x, 0)`; NaN stays NaN.
+            relu: Number(x: V) -> V [Tolerance::EXACT] = x.larger(x.lit(0.0));
+            /// `a` where `mask` holds, else `b`.
+            where_: Number(mask: M, a: V, b: V) -> V [Tolerance::EXACT] = V::pick(mask, a, b);
+            /// `a == b`
+            equal: Number(a: V, b: V) -> M [Tolerance::EXACT] = a.eq(b);
+            /// `a != b`; true when either is NaN.
+            not_equal: Number(a: V, b: V) -> M [Tolerance::EXACT] = !a.eq(b);
+            /// `a < b`
+            less: Number(a: V, b: V) -> M [Tolerance::EXACT] = a.lt(b);
+            /// `a <= b`
+            less_equal: Number(a: V, b: V) -> M [Tolerance::EXACT] = a.le(b);
+            /// `a > b`
+            greater: Number(a: V, b: V) -> M [Tolerance::EXACT] = b.lt(a);
+            /// `a >= b`
+            greater_equal: Number(a: V, b: V) -> M [Tolerance::EXACT] = b.le(a);
+
+            /// Both hold.
+            logical_and: Logic(a: M, b: M) -> M [Tolerance::EXACT] = a & b;
+            /// Either holds.
+            logical_or: Logic(a: M, b: M) -> M [Tolerance::EXACT] = a | b;
+            /// Exactly one holds.
+            logical_xor: Logic(a: M, b: M) -> M [Tolerance::EXACT] = a ^ b;
+            /// It does not hold.
+            logical_not: Logic(a: M) -> M [Tolerance::EXACT] = !a;
+
+            /// Bitwise and.
+            bit_and: Integer(a: V, b: V) -> V [Tolerance::EXACT] = a & b;
+            /// Bitwise or.
+            bit_or: Integer(a: V, b: V) -> V [Tolerance::EXACT] = a | b;
+            /// Bitwise exclusive or.
+            bit_xor: Integer(a: V, b: V) -> V [Tolerance::EXACT] = a ^ b;
+            /// Bitwise complement.
+            bit_not: Integer(x: V) -> V [Tolerance::EXACT] = !x;
+            /// `a * 2^b` modulo the width; the shift count is taken modulo the width.
+            shift_left: Integer(a: V, b: V) -> V [Tolerance::EXACT] = a << b;
+            /// `a / 2^b` rounded down (arithmetic for signed types); the shift count is taken modulo the width.
+            shift_right: Integer(a: V, b: V) -> V [Tolerance::EXACT] = a >> b;
+
+            /// Nearest integer towards negative infinity.
+            floor: Float(x: V) -> V [Tolerance::EXACT] = x.floor();
+            /// Nearest integer towards positive infinity.
+            ceil: Float(x: V) -> V [Tolerance::EXACT] = x.ceil();
+            /// Nearest integer, halves to even.
+            round: Float(x: V) -> V [Tolerance::EXACT] = x.round();
+            /// Nearest integer towards zero.
+            trunc: Float(x: V) -> V [Tolerance::EXACT] = x.trunc();
+            /// Square root; NaN below zero.
+            sqrt: Float(x: V) -> V [Tolerance::EXACT.gpu(3)] = x.sqrt();
+            /// `1 / sqrt(x)`
+            rsqrt: Float(x: V) -> V [Tolerance::ulp(2).gpu(4)] = x.sqrt().recip();
+            /// `1 / x`
+            recip: Float(x: V) -> V [Tolerance::EXACT.gpu(3)] = x.recip();
+            /// `a^b`, special values as IEEE 754 `pow`: `0^0` and `1^NaN` are 1.
+            pow: Float(a: V, b: V) -> V [Tolerance::ulp(4).gpu(16)] = a.pow(b);
+            /// `e^x`
+            exp: Float(x: V) -> V [Tolerance::ulp(4)] = x.exp();
+            /// `2^x`
+            exp2: Float(x: V) -> V [Tolerance::ulp(4)] = x.exp2();
+            /// `e^x - 1`, without cancellation near 0.
+            expm1: Float(x: V) -> V [Tolerance::ulp(4)] = x.expm1();
+            /// Natural logarithm.
+            ln: Float(x: V) -> V [Tolerance::ulp(4)] = x.ln();
+            /// Logarithm to base 2.
+            log2: Float(x: V) -> V [Tolerance::ulp(4)] = x.log2();
+            /// Logarithm to base 10.
+            log10: Float(x: V) -> V [Tolerance::ulp(4)] = x.log10();
+            /// `ln(1 + x)`, without cancellation near 0.
+            log1p: Float(x: V) -> V [Tolerance::ulp(4)] = x.log1p();
+            /// Sine of radians.
+            sin: Float(x: V) -> V [Tolerance::ulp(4)] = x.sin();
+            /// Cosine of radians.
+            cos: Float(x: V) -> V [Tolerance::ulp(4)] = x.cos();
+            /// Tangent of radians.
+            tan: Float(x: V) -> V [Tolerance::ulp(6)] = x.tan();
+            /// Arc sine, in radians.
+            asin: Float(x: V) -> V [Tolerance::ulp(4)] = x.asin();
+            /// Arc cosine, in radians.
+            acos: Float(x: V) -> V [Tolerance::ulp(4)] = x.acos();
+            /// Arc tangent, in radians.
+            atan: Float(x: V) -> V [Tolerance::ulp(4)] = x.atan();
+            /// Angle of the point (`b`, `a`), in radians, in (-pi, pi].
+            atan2: Float(a: V, b: V) -> V [Tolerance::ulp(4).gpu(6)] = a.atan2(b);
+            /// Hyperbolic sine.
+            sinh: Float(x: V) -> V [Tolerance::ulp(4)] = x.sinh();
+            /// Hyperbolic cosine.
+            cosh: Float(x: V) -> V [Tolerance::ulp(4)] = x.cosh();
+            /// Hyperbolic tangent.
+            tanh: Float(x: V) -> V [Tolerance::ulp(4)] = x.tanh();
+            /// Error function.
+            erf: Float(x: V) -> V [Tolerance::ulp(4)] = x.erf();
+            /// `x` where positive, else `slope * x`.
+            leaky_relu: Float(x: V, slope: P) -> V [Tolerance::EXACT] = V::pick(x.lt(x.lit(0.0)), x * slope, x);
+            /// `x` where positive, else `alpha * (e^x - 1)`.
+            elu: Float(x: V, alpha: P) -> V [Tolerance::ulp(5)] = V::pick(x.lt(x.lit(0.0)), x.expm1() * alpha, x);
+            /// Self-normalising exponential unit, with the constants of Klambauer et al. 2017.
+            selu: Float(x: V) -> V [Tolerance::ulp(6)] =
+                V::pick(x.lt(x.lit(0.0)), x.expm1() * 1.758_099_340_847_376_8, x * 1.050_700_987_355_480_5);
+            /// `x` where positive, else `alpha * (e^(x / alpha) - 1)`.
+            celu: Float(x: V, alpha: P) -> V [Tolerance::ulp(8)] =
+                V::pick(x.lt(x.lit(0.0)), (x / alpha).expm1() * alpha, x);
+            /// Logistic function, `1 / (1 + e^-x)`.
+            sigmoid: Float(x: V) -> V [Tolerance::ulp(6)] = ((-x).exp() + 1.0).recip();
+            /// `clip(slope * x + offset, 0, 1)`; ONNX takes 0.2 and 0.5, torch 1/6 and 0.5.
+            hard_sigmoid: Float(x: V, slope: P, offset: P) -> V [Tolerance::ulp(2).abs(1e-7)] =
+                x.mul_add(slope, offset).larger(x.lit(0.0)).smaller(x.lit(1.0));
+            /// `x * clip(x / 6 + 1/2, 0, 1)`
+            hard_swish: Float(x: V) -> V [Tolerance::ulp(4).abs(1e-6)] =
+                x * x.mul_add(x.lit(1.0 / 6.0), x.lit(0.5)).larger(x.lit(0.0)).smaller(x.lit(1.0));
+            /// `x * sigmoid(x)`, also called swish.
+            silu: Float(x: V) -> V [Tolerance::ulp(8)] = x / ((-x).exp() + 1.0);
+            /// Gaussian error linear unit, `x * (1 + erf(x / sqrt 2)) / 2`.
+            gelu: Float(x: V) -> V [Tolerance::ulp(16).abs(1e-7)] =
+                x * 0.5 * (x * -std::f64::consts::FRAC_1_SQRT_2).erfc();
+            /// Gaussian error linear unit, tanh form.
+            gelu_tanh: Float(x: V) -> V [Tolerance::ulp(8).abs(5e-7)] =
+                x * 0.5 * (((x * x * x).mul_add(x.lit(0.044_715), x) * 0.797_884_560_802_865_4).tanh() + 1.0);
+            /// `x * tanh(softplus(x))`
+            mish: Float(x: V) -> V [Tolerance::ulp(8).abs(1e-7)] =
+                x * (x.larger(x.lit(0.0)) + (-x.abs()).exp().log1p()).tanh();
+            /// `ln(1 + e^x)`
+            softplus: Float(x: V) -> V [Tolerance::ulp(6)] = x.larger(x.lit(0.0)) + (-x.abs()).exp().log1p();
+            /// `x / (1 + |x|)`
+            softsign: Float(x: V) -> V [Tolerance::ulp(2).gpu(4)] = x / (x.abs() + 1.0);
+            /// It is NaN.
+            is_nan: Float(x: V) -> M [Tolerance::EXACT] = x.is_nan();
+            /// It is infinite, either sign.
+            is_inf: Float(x: V) -> M [Tolerance::EXACT] = x.is_inf();
+        }
+    };
+}
+
+/// The type of an argument or result of kind `V`, `M` or `P`, for values of type `$V`.
+#[macro_export]
+macro_rules! map_type {
+    ($V:ty, V) => {
+        $V
+    };
+    ($V:ty, P) => {
+        $V
+    };
+    ($V:ty, M) => {
+        <$V as $crate::Number>::Mask
+    };
+}
+
+macro_rules! table {
+    ($($(#[doc = $doc:literal])+
+        $name:ident: $family:ident($($arg:ident: $kind:ident),+) -> $out:ident [$tolerance:expr] = $body:expr;)+) => {
+        /// The rows as generic code: a device that compiles Rust instantiates them with its lanes.
+        pub mod rows {
+            #[allow(unused_imports, reason = "not every row needs every family")]
+            use crate::{Float, Integer, Logic, Number};
+            $($(#[doc = $doc])+
+            #[inline(always)]
+            #[allow(clippy::inline_always, reason = "a row must dissolve into the loop that runs it")]
+            pub fn $name<V: $family>($($arg: map_type!(V, $kind)),+) -> map_type!(V, $out) { $body })+
+        }
+
+        /// Every row, in the order of the table.
+        pub static MAPS: &[MapDef] = &[$(MapDef {
+            name: MapDef::plain(stringify!($name)),
+            doc: concat!($($doc),+),
+            family: crate::row::Family::$family,
+            args: &[$(Kind::$kind),+],
+            out: Kind::$out,
+            tolerance: $tolerance,
+            body: |terms| {
+                let mut next = terms.iter().copied();
+                $(let $arg = next.next().expect("as many terms as the row has arguments");)+
+                rows::$name::<crate::Term<'_>>($($arg),+)
+            },
+        }),+];
+    };
+}
+for_each_map!(table);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<&str> = MAPS.iter().map(|m| m.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), MAPS.len());
+    }
+
+    #[test]
+    fn every_row_builds_a_body_of_its_type() {
+        for def in MAPS {
+            let dtype = def.family.dtypes()[0];
+            let want = if def.out == Kind::M { crate::DType::Bool } else { dtype };
+            assert_eq!(def.body(dtype).dtype(), want, "{}", def.name);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Operations: what a node of a graph does to its inputs.
+
+use smallvec::SmallVec;
+
+use crate::{DType, Row, Shape};
+
+/// What a node does. Elementwise operations are rows of the table; the rest is listed here.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// Bytes that are given when the graph runs.
+    Input,
+    /// One number, rank 0; broadcasting views make it a tensor of any shape without storing it.
+    Fill(f64),
+    /// A row of the table over tensors of one shape; parameters in the order of the row.
+    Map(Row, Params),
+    /// Each element as another type: saturating from float to integer, NaN to 0, anything but 0 to true.
+    Cast(DType),
+    /// The same elements, looked at otherwise.
+    View(View),
+    /// Folds axes.
+    Reduce(Reduce),
+    /// Works on whole rows along one axis.
+    RowWise(RowWise, usize),
+    /// Matrix product of `[.., m, k]` and `[.., k, n]`; leading axes are equal in both.
+    MatMul,
+    /// `out[.., i.., ..] = source[.., index[i..], ..]` along one axis of the source.
+    Gather(usize),
+    /// Inputs one after the other along an axis.
+    Concat(usize),
+    /// Output `.0` of an input that has several; the node itself stands for output 0.
+    Output(u8),
+}
+
+/// Parameters of a row: the same for every element.
+pub type Params = SmallVec<[f64; 2]>;
+
+/// A view of a tensor: no element is computed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum View {
+    /// The same elements in the same order under another shape.
+    Reshape(Shape),
+    /// Axes in this order.
+    Permute(SmallVec<[usize; 4]>),
+    /// Right-aligned to a larger shape.
+    Broadcast(Shape),
+    /// Along `axis`, `count` elements from `start` on, `step` apart; `step` may be negative.
+    Slice {
+        /// The axis that is cut.
+        axis: usize,
+        /// First element taken, counted from the front.
+        start: usize,
+        /// Elements taken.
+        count: usize,
+        /// Distance between neighbours, not 0.
+        step: isize,
+    },
+}
+
+/// A reduction over some axes. The result keeps the other axes, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Reduce {
+    /// How elements are folded.
+    pub fold: Fold,
+    /// Axes that are folded, ascending.
+    pub axes: SmallVec<[usize; 4]>,
+}
+
+/// How a reduction folds elements. Its tree depends on lengths only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fold {
+    /// Sum; 0 of nothing.
+    Sum,
+    /// Arithmetic mean; NaN of nothing. Floats.
+    Mean,
+    /// Product; 1 of nothing.
+    Prod,
+    /// Largest; NaN when any is NaN.
+    Max,
+    /// Smallest; NaN when any is NaN.
+    Min,
+    /// Index of the largest in row-major order of the folded axes; the first NaN wins, then the lowest index. i64.
+    ArgMax,
+    /// Index of the smallest, with the same ties.
+    ArgMin,
+    /// Every one holds; true of nothing. Truth values.
+    All,
+    /// Some one holds; false of nothing. Truth values.
+    Any,
+    /// Two outputs: the mean, and the mean square distance from it, without cancellation. Floats.
+    Moments,
+}
+
+impl Fold {
+    /// As users and errors name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fold::Sum => "sum",
+            Fold::Mean => "mean",
+            Fold::Prod => "prod",
+            Fold::Max => "max",
+            Fold::Min => "min",
+            Fold::ArgMax => "argmax",
+            Fold::ArgMin => "argmin",
+            Fold::All => "all",
+            Fold::Any => "any",
+            Fold::Moments => "var_mean",
+        }
+    }
+
+    /// How many results it has.
+    pub const fn outputs(self) -> usize {
+        if matches!(self, Fold::Moments) { 2 } else { 1 }
+    }
+
+    /// Type of the result for elements of `dtype`; `None` where it is not defined.
+    pub const fn dtype(self, dtype: DType) -> Option<DType> {
+        match (self, dtype) {
+            (Fold::All | Fold::Any, DType::Bool) => Some(DType::Bool),
+            (Fold::All | Fold::Any, _) | (_, DType::Bool) => None,
+            (Fold::ArgMax | Fold::ArgMin, _) => Some(DType::I64),
+            (Fold::Mean | Fold::Moments, d) if !d.is_float() => None,
+            (_, d) => Some(d),
+        }
+    }
+}
+
+/// Work on whole rows: each element of the result depends on its whole row. Floats.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RowWise {
+    /// `e^(x - max) / sum`; NaN for a row of nothing but -inf.
+    Softmax,
+    /// `x - max - ln(sum)`, without overflow.
+    LogSoftmax,
+    /// `(x - mean) / sqrt(variance + epsilon)`, two passes.
+    LayerNorm {
+        /// Added to the variance.
+        epsilon: f64,
+    },
+    /// `x / sqrt(mean square + epsilon)`
+    RmsNorm {
+        /// Added to the mean square.
+        epsilon: f64,
+    },
+}
+
+impl RowWise {
+    /// As users and errors name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RowWise::Softmax => "softmax",
+            RowWise::LogSoftmax => "log_softmax",
+            RowWise::LayerNorm { .. } => "layer_norm",
+            RowWise::RmsNorm { .. } => "rms_norm",
+        }
+    }
+}
+
+impl Op {
+    /// As users and errors name it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Op::Input => "input",
+            Op::Fill(_) => "fill",
+            Op::Map(row, _) => row.name,
+            Op::Cast(_) => "cast",
+            Op::View(View::Reshape(_)) => "reshape",
+            Op::View(View::Permute(_)) => "permute",
+            Op::View(View::Broadcast(_)) => "broadcast",
+            Op::View(View::Slice { .. }) => "slice",
+            Op::Reduce(r) => r.fold.name(),
+            Op::RowWise(r, _) => r.name(),
+            Op::MatMul => "matmul",
+            Op::Gather(_) => "gather",
+            Op::Concat(_) => "concat",
+            Op::Output(_) => "output",
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Shape and dtype rules: what each operation takes and gives. They exist here and nowhere else.
+
+use crate::{CallError, DType, Fold, Kind, Op, Reduce, Row, RowWise, Shape, Spec};
+
+impl Op {
+    /// What the operation gives for inputs of these specs: one entry for each of its outputs.
+    pub fn specs(&self, inputs: &[&Spec]) -> Result<Vec<Spec>, CallError> {
+        let one = |spec: Result<Spec, CallError>| spec.map(|s| vec![s]);
+        let specs = match self {
+            Op::Input | Op::Fill(_) | Op::Output(_) => Err(self.wrong("is not computed from specs alone")),
+            Op::Map(row, params) => one(map(*row, params.len(), inputs)),
+            Op::Cast(dtype) => one(self.unary(inputs).map(|x| Spec { dtype: *dtype, shape: x.shape.clone() })),
+            Op::View(view) => {
+                one(self.unary(inputs).and_then(|x| Ok(Spec { dtype: x.dtype, shape: view.shape(&x.shape)? })))
+            }
+            Op::Reduce(reduce) => self.unary(inputs).and_then(|x| reduced(reduce, x)),
+            Op::RowWise(kind, axis) => one(self.unary(inputs).and_then(|x| row_wise(*kind, *axis, x))),
+            Op::MatMul => one(matmul(inputs)),
+            Op::Gather(axis) => one(gather(*axis, inputs)),
+            Op::Concat(axis) => one(concat(*axis, inputs)),
+        };
+        specs.map_err(|e| if e.operands.is_empty() { e.of(inputs) } else { e })
+    }
+
+    fn wrong(&self, message: impl Into<String>) -> CallError {
+        CallError::new(self.name(), message)
+    }
+
+    fn unary<'a>(&self, inputs: &[&'a Spec]) -> Result<&'a Spec, CallError> {
+        match inputs {
+            [x] => Ok(x),
+            _ => Err(self.wrong(format!("takes one tensor, not {}", inputs.len()))),
+        }
+    }
+}
+
+fn map(row: Row, params: usize, inputs: &[&Spec]) -> Result<Spec, CallError> {
+    let wrong = |message: String| Err(CallError::new(row.name, message));
+    if inputs.len() != row.arity() || params != row.params() {
+        return wrong(format!("takes {} tensors and {} parameters", row.arity(), row.params()));
+    }
+    let values = || row.args.iter().zip(inputs).filter(|(k, _)| **k == Kind::V).map(|(_, s)| s.dtype);
+    let dtype = values().next().unwrap_or(DType::Bool);
+    let masks = row.args.iter().zip(inputs).filter(|(k, _)| **k == Kind::M);
+    if let Some((_, mask)) = masks.clone().find(|(_, s)| s.dtype != DType::Bool) {
+        return wrong(format!("takes a mask of bool, not of {}", mask.dtype));
+    }
+    if let Some(other) = values().find(|&d| d != dtype) {
+        return wrong(format!("takes tensors of one dtype, not {dtype} and {other}; cast one of them"));
+    }
+    if !row.family.has(dtype) {
+        return wrong(format!("is not defined for {dtype}"));
+    }
+    if inputs.iter().any(|s| s.shape != inputs[0].shape) {
+        return wrong("takes tensors of one shape; broadcast them first".to_owned());
+    }
+    let dtype = if row.out == Kind::M { DType::Bool } else { dtype };
+    Ok(Spec { dtype, shape: inputs[0].shape.clone() })
+}
+
+fn reduced(reduce: &Reduce, x: &Spec) -> Result<Vec<Spec>, CallError> {
+    let fold = reduce.fold;
+    let wrong = |message: String| Err(CallError::new(fold.name(), message));
+    let Some(dtype) = fold.dtype(x.dtype) else {
+        return wrong(format!("is not defined for {}", x.dtype));
+    };
+    let ascending = reduce.axes.windows(2).all(|w| w[0] < w[1]);
+    if !ascending || reduce.axes.last().is_some_and(|&a| a >= x.shape.rank()) {
+        return wrong(format!("axes {:?} must be different axes of {}", reduce.axes.as_slice(), x.shape));
+    }
+    let folded: usize = reduce.axes.iter().map(|&a| x.shape[a]).product();
+    if folded == 0 && matches!(fold, Fold::Max | Fold::Min | Fold::ArgMax | Fold::ArgMin) {
+        return wrong("of no elements is not defined".to_owned());
+    }
+    let keep = |(a, &n): (usize, &usize)| (!reduce.axes.contains(&a)).then_some(n);
+    let shape: Shape = x.shape.iter().enumerate().filter_map(keep).collect();
+    Ok(vec![Spec { dtype, shape }; fold.outputs()])
+}
+
+fn row_wise(kind: RowWise, axis: usize, x: &Spec) -> Result<Spec, CallError> {
+    if !x.dtype.is_float() {
+        return Err(CallError::new(kind.name(), format!("is not defined for {}", x.dtype)));
+    }
+    if axis >= x.shape.rank() {
+        return Err(CallError::new(kind.name(), format!("axis {axis} does not exist in {}", x.shape)));
+    }
+    Ok(x.clone())
+}
+
+fn matmul(inputs: &[&Spec]) -> Result<Spec, CallError> {
+    let wrong = |message: String| Err(CallError::new("matmul", message));
+    let [a, b] = inputs else {
+        return wrong(format!("takes two tensors, not {}", inputs.len()));
+    };
+    if a.dtype != b.dtype || a.dtype == DType::Bool {
+        return wrong(format!("takes two tensors of one number type, not {} and {}", a.dtype, b.dtype));
+    }
+    let ([lead_a @ .., m, ka], [lead_b @ .., kb, n]) = (&*a.shape, &*b.shape) else {
+        return wrong("takes tensors of rank 2 or more".to_owned());
+    };
+    if ka != kb {
+        return wrong(format!("the inner extents differ: {ka} columns on the left, {kb} rows on the right"));
+    }
+    if lead_a != lead_b {
+        return wrong("the leading extents differ; broadcast them first".to_owned());
+    }
+    Ok(Spec { dtype: a.dtype, shape: lead_a.iter().chain([m, n]).copied().collect() })
+}
+
+fn gather(axis: usize, inputs: &[&Spec]) -> Result<Spec, CallError> {
+    let wrong = |message: String| Err(CallError::new("gather", message));
+    let [source, index] = inputs else {
+        return wrong(format!("takes a source and an index, not {} tensors", inputs.len()));
+    };
+    if !matches!(index.dtype, DType::I64 | DType::I32) {
+        return wrong(format!("takes an index of i64 or i32, not {}", index.dtype));
+    }
+    if axis >= source.shape.rank() {
+        return wrong(format!("axis {axis} does not exist in {}", source.shape));
+    }
+    let dims = [&source.shape[..axis], &index.shape[..], &source.shape[axis + 1..]].concat();
+    Ok(Spec { dtype: source.dtype, shape: Shape::new(&dims)? })
+}
+
+fn concat(axis: usize, inputs: &[&Spec]) -> Result<Spec, CallError> {
+    let wrong = |message: String| Err(CallError::new("concat", message));
+    let Some(first) = inputs.first() else {
+        return wrong("takes at least one tensor".to_owned());
+    };
+    if axis >= first.shape.rank() {
+        return wrong(format!("axis {axis} does not exist in {}", first.shape));
+    }
+    let rest = |s: &Spec| (s.dtype, s.shape.rank(), s.shape.without(axis));
+    if inputs.iter().any(|s| rest(s) != rest(first)) {
+        return wrong(format!("tensors must have one dtype and be equal in all axes but {axis}"));
+    }
+    let total: usize = inputs.iter().map(|s| s.shape[axis]).sum();
+    let dims: Vec<usize> = first.shape.iter().enumerate().map(|(a, &n)| if a == axis { total } else { n }).collect();
+    Ok(Spec { dtype: first.dtype, shape: Shape::new(&dims)? })
+}

@@ -1,0 +1,167 @@
+//! Shapes: the extents of a tensor, rank 0 to 8.
+
+use std::fmt;
+use std::ops::Deref;
+
+use arrayvec::ArrayVec;
+
+use crate::CallError;
+
+/// The highest rank a tensor can have.
+pub const MAX_RANK: usize = 8;
+
+/// The extents of a tensor, outermost first. Rank 0 is a single element.
+#[derive(Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct Shape(ArrayVec<usize, MAX_RANK>);
+
+impl Shape {
+    /// Rank 0: one element.
+    pub fn scalar() -> Shape {
+        Shape::default()
+    }
+
+    /// Fails when the rank is over [`MAX_RANK`] or the element count does not fit a signed 64-bit integer.
+    pub fn new(dims: &[usize]) -> Result<Shape, CallError> {
+        let shape = ArrayVec::try_from(dims).map(Shape).map_err(|_| {
+            CallError::new("shape", format!("rank {} is over the highest supported rank, {MAX_RANK}", dims.len()))
+        })?;
+        match shape.checked_elements() {
+            Some(_) => Ok(shape),
+            None => Err(CallError::new("shape", format!("{shape} has more elements than a 64-bit index can count"))),
+        }
+    }
+
+    /// Number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Number of elements; 1 for rank 0.
+    pub fn elements(&self) -> usize {
+        self.0.iter().product()
+    }
+
+    /// True when some extent is 0.
+    pub fn is_empty(&self) -> bool {
+        self.0.contains(&0)
+    }
+
+    /// Row-major strides, in elements.
+    pub fn strides(&self) -> Strides {
+        let mut strides: Strides = self.0.iter().map(|_| 1).collect();
+        for axis in (0..self.rank().saturating_sub(1)).rev() {
+            strides[axis] = strides[axis + 1] * self.0[axis + 1].max(1) as isize;
+        }
+        strides
+    }
+
+    /// The same extents with `axis` taken out.
+    pub fn without(&self, axis: usize) -> Shape {
+        let keep = |(i, &n): (usize, &usize)| (i != axis).then_some(n);
+        Shape(self.0.iter().enumerate().filter_map(keep).collect())
+    }
+
+    /// Right-aligned broadcasting: extents must be equal, or one of them 1.
+    pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
+        let rank = self.rank().max(other.rank());
+        let at = |s: &Shape, i: usize| (i + s.rank()).checked_sub(rank).map_or(1, |i| s.0[i]);
+        let one = |i| match (at(self, i), at(other, i)) {
+            (a, b) if a == b => Some(a),
+            (1, b) => Some(b),
+            (a, 1) => Some(a),
+            _ => None,
+        };
+        (0..rank).map(one).collect::<Option<ArrayVec<usize, MAX_RANK>>>().map(Shape)
+    }
+
+    fn checked_elements(&self) -> Option<usize> {
+        let mut nonzero = self.0.iter().filter(|&&n| n != 0);
+        nonzero.try_fold(1usize, |a, &n| a.checked_mul(n)).filter(|&n| isize::try_from(n).is_ok())
+    }
+}
+
+/// Signed steps between neighbours along each axis, in elements.
+pub type Strides = ArrayVec<isize, MAX_RANK>;
+
+impl Deref for Shape {
+    type Target = [usize];
+    fn deref(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+/// # Panics
+/// When the rank is over [`MAX_RANK`]; [`Shape::new`] returns that as an error.
+impl From<&[usize]> for Shape {
+    fn from(dims: &[usize]) -> Shape {
+        Shape::new(dims).expect("a shape written in code has a supported rank and size")
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(dims: [usize; N]) -> Shape {
+        Shape::from(dims.as_slice())
+    }
+}
+
+impl From<usize> for Shape {
+    fn from(n: usize) -> Shape {
+        Shape::from([n])
+    }
+}
+
+impl From<()> for Shape {
+    fn from((): ()) -> Shape {
+        Shape::scalar()
+    }
+}
+
+impl FromIterator<usize> for Shape {
+    fn from_iter<I: IntoIterator<Item = usize>>(dims: I) -> Shape {
+        Shape(dims.into_iter().collect())
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dims: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        f.pad(&format!("[{}]", dims.join(", ")))
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_of_one_broadcast() {
+        let check = |a: &[usize], b: &[usize], want: Option<&[usize]>| {
+            assert_eq!(Shape::from(a).broadcast(&Shape::from(b)), want.map(Shape::from), "{a:?} {b:?}");
+        };
+        check(&[2, 3], &[3], Some(&[2, 3]));
+        check(&[2, 1], &[1, 3], Some(&[2, 3]));
+        check(&[], &[4], Some(&[4]));
+        check(&[0], &[1], Some(&[0]));
+        check(&[2], &[3], None);
+    }
+
+    #[test]
+    fn too_many_elements_is_an_error_not_a_wrap() {
+        assert!(Shape::new(&[usize::MAX, 2]).is_err());
+        assert!(Shape::new(&[1; 9]).is_err());
+        assert!(Shape::new(&[0, usize::MAX]).is_err(), "its strides would not fit");
+        assert!(Shape::new(&[0, 1 << 40]).is_ok());
+    }
+
+    #[test]
+    fn strides_are_row_major() {
+        assert_eq!(Shape::from([2, 3, 4]).strides().as_slice(), &[12, 4, 1]);
+        assert_eq!(Shape::scalar().strides().as_slice(), &[] as &[isize]);
+    }
+}
