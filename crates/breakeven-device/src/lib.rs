@@ -1,2 +1,24 @@
 //! How to talk to a machine: devices, buffers, tickets, deadlines, failures, pools and the simulated device.
+//!
+//! A device knows kernels and buffers; it knows no operation, no graph, no plan and no price. Only [`Device::wait`]
+//! blocks, and only until its [`Deadline`].
 #![forbid(unsafe_code)]
+
+mod buffer;
+mod deadline;
+mod device;
+mod error;
+mod host;
+mod pool;
+mod segment;
+pub mod sim;
+mod timing;
+
+pub use buffer::{Buffer, MemoryKind};
+pub use deadline::Deadline;
+pub use device::{Backend, Device, DeviceInfo, DeviceKind, Lane, Memory, Prepared, Status, Ticket};
+pub use error::{DeviceError, Result};
+pub use host::{HostBytes, HostMemory, ReadCell};
+pub use pool::{Pool, PoolCounters, size_class};
+pub use segment::{Binding, Segment, SegmentStep};
+pub use timing::Timing;

@@ -1,0 +1,146 @@
+//! The seam between plans and machines.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use breakeven_ir::{Caps, Kernel, Unsupported};
+
+use crate::{Binding, Buffer, Deadline, DeviceError, HostBytes, MemoryKind, PoolCounters, Result, Segment, Timing};
+
+/// A driver: finds devices and opens them, also again after a loss.
+pub trait Backend: Send + Sync {
+    /// Short name: `cpu`, `wgpu`, `cuda`.
+    fn name(&self) -> &'static str;
+    /// What is there, usable or not.
+    fn list(&self) -> Vec<DeviceInfo>;
+    /// Open device `index` of [`Backend::list`].
+    fn open(&self, index: usize) -> Result<Arc<dyn Device>>;
+}
+
+/// One queue and its memory. Nothing but [`Device::wait`] blocks.
+pub trait Device: Send + Sync + fmt::Debug {
+    /// What it is.
+    fn info(&self) -> &DeviceInfo;
+
+    /// What it can hold and bind.
+    fn caps(&self) -> &Caps;
+
+    /// Whether it can run `kernel`; if not, why not.
+    fn supports(&self, kernel: &Kernel) -> std::result::Result<(), Unsupported>;
+
+    /// Scratch memory it wants for `kernel`, in bytes.
+    fn workspace_bytes(&self, _kernel: &Kernel) -> u64 {
+        0
+    }
+
+    /// Memory for `bytes`, padded to a multiple of 16 and of unknown content.
+    fn alloc(&self, bytes: u64, kind: MemoryKind) -> Result<Buffer>;
+
+    /// Host bytes as a buffer in place, read-only, where the device works in the host's memory.
+    fn import(&self, _bytes: &HostBytes) -> Option<Buffer> {
+        None
+    }
+
+    /// A buffer's bytes in place, where the device works in the host's memory. The buffer must not be written again.
+    fn export(&self, _buffer: &Buffer) -> Option<HostBytes> {
+        None
+    }
+
+    /// Compile a segment once: pipelines, bind groups, thunks.
+    fn prepare(&self, segment: &Segment) -> Result<Arc<dyn Prepared>>;
+
+    /// Run a prepared segment on `lane`, after the tickets in `after` (of this device) are done. `Err(Busy)` is
+    /// back-pressure: nothing was submitted.
+    fn submit(&self, work: &Arc<dyn Prepared>, binding: Binding, lane: Lane, after: &[Ticket]) -> Result<Ticket>;
+
+    /// How a submission stands. Never blocks; makes progress where a driver needs to be asked.
+    fn poll(&self, ticket: Ticket) -> Status;
+
+    /// Block until the submission is done or the deadline passes.
+    fn wait(&self, ticket: Ticket, deadline: Deadline) -> Result<Timing>;
+
+    /// Memory held now.
+    fn memory(&self) -> Memory;
+
+    /// Give pooled memory back that has not been used for `age`.
+    fn trim(&self, age: Duration);
+
+    /// The device's own clock.
+    fn now(&self) -> Duration;
+}
+
+/// A segment compiled for one device.
+pub trait Prepared: Any + Send + Sync + fmt::Debug {}
+
+/// One submission of one device, in order of submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// Independent queues of one device; on a device with fewer, they share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// Kernels.
+    Compute,
+    /// Host to device.
+    CopyIn,
+    /// Device to host.
+    CopyOut,
+}
+
+/// How a submission stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Not done yet.
+    Pending,
+    /// Done, its reads filled.
+    Done,
+    /// It will never be done.
+    Failed(DeviceError),
+}
+
+/// Memory of a device: what is live, what its pool holds, and the most there ever was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Counters of its pool.
+    pub pool: PoolCounters,
+    /// The most it may use, in bytes, where known.
+    pub budget: Option<u64>,
+    /// Submissions not finished.
+    pub pending: usize,
+}
+
+/// What a device is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// As the driver calls it.
+    pub name: String,
+    /// What sort of machine.
+    pub kind: DeviceKind,
+    /// The backend it came from: `cpu`, `wgpu/vulkan`, `sim`.
+    pub backend: String,
+    /// Driver and its version; the instruction set of a CPU.
+    pub driver: String,
+    /// PCI address or another key of the physical device, where known.
+    pub address: Option<String>,
+    /// Why it cannot be used, when it cannot.
+    pub unusable: Option<String>,
+}
+
+/// What sort of machine a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeviceKind {
+    /// The host's processor.
+    Cpu,
+    /// A GPU with memory of its own.
+    DiscreteGpu,
+    /// A GPU that shares the host's memory.
+    IntegratedGpu,
+    /// A GPU interface on the host's processor: for tests, never chosen automatically.
+    Software,
+    /// Arithmetic and a virtual clock: for tests.
+    Simulated,
+    /// Something else.
+    Other,
+}

@@ -1,0 +1,218 @@
+//! The simulated device itself.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use breakeven_ir::{Caps, Kernel, Unsupported};
+
+use super::memory::SimMemory;
+use super::queue::{Fate, Lanes, Submission, run};
+use super::{Fault, SimClock, SimOptions};
+use crate::{
+    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, DeviceKind, Lane, Memory, MemoryKind, PoolCounters,
+    Prepared, Result, Segment, SegmentStep, Status, Ticket, Timing,
+};
+
+/// A device made of arithmetic.
+#[derive(Debug)]
+pub struct SimDevice {
+    info: DeviceInfo,
+    options: SimOptions,
+    clock: SimClock,
+    used: Arc<Mutex<u64>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    lanes: Lanes,
+    submissions: Vec<Submission>,
+    /// Submissions tried, refused ones included.
+    tried: u64,
+    launches: u64,
+    lost: bool,
+    peak: u64,
+}
+
+#[derive(Debug)]
+struct SimPrepared(Vec<SegmentStep>);
+impl Prepared for SimPrepared {}
+
+impl SimDevice {
+    /// A device on `clock`, which several devices may share.
+    pub fn new(options: SimOptions, clock: &SimClock) -> SimDevice {
+        let info = DeviceInfo {
+            name: options.name.clone(),
+            kind: DeviceKind::Simulated,
+            backend: "sim".to_owned(),
+            driver: "virtual clock".to_owned(),
+            address: None,
+            unusable: None,
+        };
+        SimDevice { info, options, clock: clock.clone(), used: Arc::default(), state: Mutex::default() }
+    }
+
+    /// Submissions so far, refused ones not counted.
+    pub fn submits(&self) -> usize {
+        self.state().submissions.len()
+    }
+
+    /// Kernels run so far.
+    pub fn launches(&self) -> u64 {
+        self.state().launches
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has(&self, fault: Fault) -> bool {
+        self.options.faults.contains(&fault)
+    }
+
+    /// Counts a try and lets the faults that refuse it happen.
+    fn admit(&self, state: &mut State) -> Result<Fate> {
+        if !state.lost {
+            state.tried += 1;
+        }
+        state.lost |= self.has(Fault::LostAt(state.tried));
+        if state.lost {
+            return Err(lost());
+        }
+        match state.tried {
+            n if self.has(Fault::BusyAt(n)) => Err(DeviceError::Busy),
+            n if self.has(Fault::HangAt(n)) => Ok(Fate::Hangs),
+            n if self.has(Fault::EarlyDoneAt(n)) => Ok(Fate::EarlyDone),
+            _ => Ok(Fate::Usual),
+        }
+    }
+}
+
+impl State {
+    fn submission(&mut self, ticket: Ticket) -> Option<&mut Submission> {
+        self.submissions.get_mut(ticket.0 as usize)
+    }
+
+    fn pending(&self, now: Duration) -> usize {
+        self.submissions.iter().filter(|s| s.fate == Fate::Hangs || s.finish > now).count()
+    }
+}
+
+impl Submission {
+    /// How it stands at `now`; delivers its reads once it is really done.
+    fn status(&mut self, now: Duration) -> Status {
+        match self.fate {
+            Fate::Hangs => Status::Pending,
+            Fate::EarlyDone => Status::Done,
+            Fate::Usual if self.finish > now => Status::Pending,
+            Fate::Usual => {
+                self.reads.drain(..).for_each(|(cell, memory)| cell.fill(memory));
+                Status::Done
+            }
+        }
+    }
+}
+
+fn lost() -> DeviceError {
+    DeviceError::Lost { reason: "the test said so".to_owned() }
+}
+
+impl Device for SimDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.options.caps
+    }
+
+    fn supports(&self, kernel: &Kernel) -> std::result::Result<(), Unsupported> {
+        let missing =
+            kernel.inputs().into_iter().chain(kernel.outputs()).find(|o| !self.caps().dtypes.contains(&o.dtype));
+        missing.map_or(Ok(()), |o| Err(Unsupported(format!("this device has no {}", o.dtype))))
+    }
+
+    fn alloc(&self, bytes: u64, _: MemoryKind) -> Result<Buffer> {
+        let mut state = self.state();
+        if state.lost {
+            return Err(lost());
+        }
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let padded = bytes.next_multiple_of(16);
+        let left = self.caps().memory_bytes.map(|limit| limit.saturating_sub(used));
+        if padded > left.unwrap_or(u64::MAX).min(self.caps().max_buffer_bytes) {
+            return Err(DeviceError::OutOfMemory { wanted: bytes, left });
+        }
+        state.peak = state.peak.max(used + padded);
+        Ok(Buffer::new(SimMemory::poisoned(padded, self.used.clone()), bytes))
+    }
+
+    fn prepare(&self, segment: &Segment) -> Result<Arc<dyn Prepared>> {
+        for step in &segment.steps {
+            if let SegmentStep::Launch(launch) = step {
+                self.supports(&launch.kernel)?;
+            }
+        }
+        Ok(Arc::new(SimPrepared(segment.steps.clone())))
+    }
+
+    fn submit(&self, work: &Arc<dyn Prepared>, binding: Binding, lane: Lane, after: &[Ticket]) -> Result<Ticket> {
+        let work: &dyn std::any::Any = &**work;
+        let steps =
+            &work.downcast_ref::<SimPrepared>().ok_or_else(|| DeviceError::Driver("prepared elsewhere".into()))?.0;
+        let mut state = self.state();
+        let fate = self.admit(&mut state)?;
+        self.clock.advance(self.options.speed.per_submit);
+        let ready = after.iter().filter_map(|&t| state.submission(t).map(|s| s.finish)).max().unwrap_or_default();
+        let start = self.clock.now().max(ready).max(*state.lanes.free(lane));
+        let mut submission = run(&self.options.speed, steps, &binding, start)?;
+        submission.fate = fate;
+        submission.timing.dispatch = self.options.speed.per_submit;
+        *state.lanes.free(lane) = submission.finish;
+        state.launches += steps.iter().filter(|s| matches!(s, SegmentStep::Launch(_))).count() as u64;
+        state.submissions.push(submission);
+        Ok(Ticket(state.submissions.len() as u64 - 1))
+    }
+
+    fn poll(&self, ticket: Ticket) -> Status {
+        let mut state = self.state();
+        if state.lost {
+            return Status::Failed(lost());
+        }
+        let unknown = || Status::Failed(DeviceError::Driver(format!("{ticket:?} was never given out")));
+        state.submission(ticket).map_or_else(unknown, |s| s.status(self.clock.now()))
+    }
+
+    fn wait(&self, ticket: Ticket, deadline: Deadline) -> Result<Timing> {
+        let before = self.clock.now();
+        if let Some(s) = self.state().submission(ticket).filter(|s| s.fate != Fate::EarlyDone) {
+            let end = if s.fate == Fate::Hangs { Duration::MAX } else { s.finish };
+            self.clock.advance_to(end.min(before + deadline.limit()));
+        }
+        self.clock.advance(self.options.speed.per_wait);
+        match self.poll(ticket) {
+            Status::Failed(e) => Err(e),
+            Status::Pending => {
+                let pending = self.state().pending(self.clock.now());
+                Err(DeviceError::Timeout { waited: self.clock.now().saturating_sub(before), pending })
+            }
+            Status::Done => {
+                let timing = self.state().submission(ticket).map(|s| s.timing).unwrap_or_default();
+                Ok(Timing { wait: self.clock.now().saturating_sub(before), ..timing })
+            }
+        }
+    }
+
+    fn memory(&self) -> Memory {
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state();
+        let pool = PoolCounters { live_bytes: used, peak_bytes: state.peak, ..PoolCounters::default() };
+        Memory { pool, budget: self.caps().memory_bytes, pending: state.pending(self.clock.now()) }
+    }
+
+    fn trim(&self, _: Duration) {}
+
+    fn now(&self) -> Duration {
+        self.clock.now()
+    }
+}

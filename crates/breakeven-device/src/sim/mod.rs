@@ -1,0 +1,76 @@
+//! A device made of arithmetic: right answers, a virtual clock, speeds set by the test, and faults on demand.
+//!
+//! Plans, recovery, deadlines and reports are tested on it, so no such test needs a GPU, a clock or a sleep. It also
+//! finds missing `after` edges: reading what another lane has not finished writing is an error here, not a race.
+
+mod clock;
+mod device;
+mod memory;
+mod queue;
+
+pub use clock::SimClock;
+pub use device::SimDevice;
+
+use std::time::Duration;
+
+use breakeven_ir::Caps;
+
+/// What the virtual clock charges.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SimSpeed {
+    /// Host time of one submit.
+    pub per_submit: Duration,
+    /// Device time of one launch, before its work.
+    pub per_launch: Duration,
+    /// Host time of one wait that finds the work done.
+    pub per_wait: Duration,
+    /// Arithmetic per second.
+    pub flops_per_second: f64,
+    /// Bytes moved by kernels per second.
+    pub bytes_per_second: f64,
+    /// Time of one copy over the link, before its bytes.
+    pub link_latency: Duration,
+    /// Bytes over the link per second.
+    pub link_bytes_per_second: f64,
+}
+
+/// Something that goes wrong. Submissions are counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The device is lost at this submission.
+    LostAt(u64),
+    /// This submission never ends.
+    HangAt(u64),
+    /// This submission is refused once.
+    BusyAt(u64),
+    /// This submission is called done before it is: its reads stay empty.
+    EarlyDoneAt(u64),
+}
+
+/// How to build a simulated device.
+#[derive(Clone, Debug)]
+pub struct SimOptions {
+    /// Its name.
+    pub name: String,
+    /// What the clock charges.
+    pub speed: SimSpeed,
+    /// What it can hold and bind; `memory_bytes` is a hard limit.
+    pub caps: Caps,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+}
+
+impl SimOptions {
+    /// A device with the limits of a host and no faults.
+    pub fn new(name: &str, speed: SimSpeed) -> SimOptions {
+        SimOptions {
+            name: name.to_owned(),
+            speed,
+            caps: Caps { host_memory: false, ..Caps::host() },
+            faults: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
