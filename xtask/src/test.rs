@@ -3,12 +3,14 @@
 mod coverage;
 mod drivers;
 mod install;
+mod licences;
 mod step;
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use crate::tidy;
 use drivers::Drivers;
 use step::{Outcome, Step};
 
@@ -60,7 +62,8 @@ fn steps(has_nextest: bool) -> Vec<Step> {
     };
     vec![
         Step::cargo("format", "fmt --all --check"),
-        Step::tidy("tidy"),
+        Step::own("tidy", || Ok(tidy::run(&[])? == 0)),
+        Step::own("licences", licences::run),
         Step::cargo("clippy", "clippy --workspace --all-targets -- -D warnings"),
         Step::cargo("tests", tests),
         Step::cargo("doctests", "test --workspace --doc --no-fail-fast"),
@@ -101,7 +104,7 @@ mod tests {
 
     #[test]
     fn tests_run_with_and_without_nextest() {
-        let tests = |has_nextest| steps(has_nextest)[3].to_string();
+        let tests = |has_nextest| steps(has_nextest)[4].to_string();
         assert_eq!(tests(true), "cargo nextest run --workspace --no-fail-fast");
         assert!(tests(false).starts_with("cargo test --workspace --lib"));
     }

@@ -1,4 +1,4 @@
-//! One step of `cargo xtask test`: a command or the tidy checks, its heading, and how it went.
+//! One step of `cargo xtask test`: a command or a check of our own, its heading, and how it went.
 
 use std::fmt;
 use std::process::Command;
@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::{tidy, workspace};
+use crate::workspace;
 
 /// Environment variables that a command gets besides our own.
 pub type Environment = Vec<(&'static str, String)>;
 
 enum Action {
     Cargo(Vec<&'static str>),
-    Tidy,
+    /// A check of our own that prints what it found.
+    Own(fn() -> Result<bool>),
 }
 
 /// Something that passes or fails.
@@ -36,8 +37,9 @@ impl Step {
         Step { name, action: Action::Cargo(args.split(' ').collect()), environment: Vec::new() }
     }
 
-    pub fn tidy(name: &'static str) -> Step {
-        Step { name, action: Action::Tidy, environment: Vec::new() }
+    /// A check within xtask; it returns whether it passed.
+    pub fn own(name: &'static str, check: fn() -> Result<bool>) -> Step {
+        Step { name, action: Action::Own(check), environment: Vec::new() }
     }
 
     /// The same step with one more environment variable.
@@ -60,7 +62,7 @@ impl Step {
 
     fn act(&self, environment: &Environment) -> Result<bool> {
         match &self.action {
-            Action::Tidy => Ok(tidy::run(&[])? == 0),
+            Action::Own(check) => check(),
             Action::Cargo(args) => {
                 let mut command = cargo(environment);
                 command.args(args).envs(self.environment.iter().map(|(key, value)| (key, value)));
@@ -74,7 +76,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.action {
             Action::Cargo(args) => write!(f, "cargo {}", args.join(" ")),
-            Action::Tidy => write!(f, "cargo xtask tidy"),
+            Action::Own(_) => write!(f, "xtask"),
         }
     }
 }

@@ -1,57 +1,53 @@
 //! Dependencies point down the floors of ARCHITECTURE.md; what only tests need may come from anywhere.
 
+use std::collections::BTreeMap;
+
 use toml::{Table, Value};
 
 use super::{Finding, Repository};
 use crate::workspace::TextFile;
 
-/// The floor of each crate: it may depend on strictly lower floors only.
-pub const FLOORS: &[(&str, u8)] = &[
-    ("breakeven-ir", 0),
-    ("breakeven-device", 1),
-    ("breakeven-plan", 1),
-    ("breakeven-exec", 2),
-    ("breakeven-cpu", 2),
-    ("breakeven-wgpu", 2),
-    ("breakeven-cuda", 2),
-    ("breakeven-conformance", 3),
-    ("breakeven", 3),
-    ("breakeven-onnx", 4),
-    ("breakeven-bench", 4),
-    ("breakeven-py", 4),
-    ("breakeven-cli", 5),
-];
+const TABLE: &str = "ARCHITECTURE.md";
 
 /// Dependencies that do not point down, and crates that the table of floors does not know.
 pub fn check(repository: &Repository) -> Vec<Finding> {
-    repository.manifests().filter(|file| file.crate_name() != Some("xtask")).flat_map(check_manifest).collect()
+    let floors = repository.file(TABLE).map(|file| floors(&file.text)).unwrap_or_default();
+    if floors.is_empty() {
+        return vec![Finding::new(TABLE, 1, "the table of floors is missing")];
+    }
+    let manifests = repository.manifests().filter(|file| file.crate_name() != Some("xtask"));
+    manifests.flat_map(|file| check_manifest(file, &floors)).collect()
 }
 
-fn check_manifest(file: &TextFile) -> Vec<Finding> {
+type Floors = BTreeMap<String, u8>;
+
+/// The rows ``| 2 | `breakeven-cpu` | ...``.
+fn floors(text: &str) -> Floors {
+    let row = |line: &str| {
+        let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
+        let (floor, name) = (cells.next()?.parse().ok()?, cells.next()?.trim_matches('`'));
+        name.starts_with("breakeven").then(|| (name.to_string(), floor))
+    };
+    text.lines().filter_map(row).collect()
+}
+
+fn check_manifest(file: &TextFile, floors: &Floors) -> Vec<Finding> {
     let name = file.crate_name().unwrap_or_default();
-    let Some(floor) = floor(name) else {
-        return vec![Finding::new(
-            &file.path,
-            1,
-            format!("'{name}' has no floor: add it to ARCHITECTURE.md and floors.rs"),
-        )];
+    let Some(floor) = floors.get(name) else {
+        return vec![Finding::new(&file.path, 1, format!("'{name}' has no floor: add it to the table in {TABLE}"))];
     };
     let manifest = match file.text.parse::<Table>() {
         Ok(manifest) => manifest,
         Err(error) => return vec![Finding::new(&file.path, 1, format!("not TOML: {}", error.message()))],
     };
     let on_ours = dependencies(&manifest).filter(|dependency| dependency.starts_with("breakeven"));
-    let reaches_up = on_ours.filter(|dependency| self::floor(dependency).is_none_or(|theirs| theirs >= floor));
+    let reaches_up = on_ours.filter(|dependency| floors.get(*dependency).is_none_or(|theirs| theirs >= floor));
     reaches_up
         .map(|dependency| {
             let message = format!("'{name}' (floor {floor}) depends on '{dependency}', which is not on a lower floor");
             Finding::new(&file.path, line_of(&file.text, dependency), message)
         })
         .collect()
-}
-
-fn floor(name: &str) -> Option<u8> {
-    FLOORS.iter().find(|(known, _)| *known == name).map(|&(_, floor)| floor)
 }
 
 /// Names in `[dependencies]`, `[build-dependencies]` and the same of every target.
@@ -76,8 +72,24 @@ mod tests {
     use super::super::tests::{places, sample};
     use super::*;
 
+    const FLOORS: &str = "
+| floor | crate | its one job |
+|---|---|---|
+| 0 | `breakeven-ir` | Data. |
+| 1 | `breakeven-device` | A contract. |
+| 1 | `breakeven-plan` | Decisions. |
+| 2 | `breakeven-exec` | Actions. |
+| 2 | `breakeven-cpu` | Kernels. |
+";
+
     fn check_one(name: &str, manifest: &str) -> Vec<Finding> {
-        check(&sample(&[(&format!("crates/{name}/Cargo.toml"), manifest)]))
+        check(&sample(&[(TABLE, FLOORS), (&format!("crates/{name}/Cargo.toml"), manifest)]))
+    }
+
+    #[test]
+    fn the_table_must_be_there() {
+        assert_eq!(places(&check(&sample(&[(TABLE, "no table")]))), ["ARCHITECTURE.md:1"]);
+        assert_eq!(floors(FLOORS).len(), 5);
     }
 
     #[test]
