@@ -105,7 +105,7 @@ mod tests {
     }
 
     fn check(name: &str, act: impl Fn(&Path, &Path)) {
-        let cache = std::env::temp_dir().join(format!("breakeven-model-{name}"));
+        let cache = std::env::temp_dir().join(format!("breakeven-model-{name}-{}", std::process::id()));
         let scratch = Scratch::below(&cache).expect("a temporary folder");
         act(&scratch.0, &cache.join("model"));
         drop(scratch);
