@@ -1,5 +1,6 @@
 //! The software Vulkan drivers that stand in for GPUs in tests: where they lie, what installs them, how tests find them.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -105,16 +106,27 @@ impl Drivers {
     /// What makes the Vulkan loader list these drivers: alone, or besides the system's with `all_adapters`.
     /// `BREAKEVEN_TEST_ADAPTERS` is how many adapters the tests must find at least.
     pub fn environment(&self, all_adapters: bool) -> Environment {
-        let expected = ("BREAKEVEN_TEST_ADAPTERS", self.software.len().max(1).to_string());
-        let Ok(list) = std::env::join_paths(&self.software) else { return vec![expected] };
-        let list = list.to_string_lossy().into_owned();
-        match (self.software.is_empty(), all_adapters) {
-            (true, _) => vec![expected],
-            (_, true) => vec![expected, ("VK_ADD_DRIVER_FILES", list)],
+        let mut environment = vec![("BREAKEVEN_TEST_ADAPTERS", self.software.len().max(1).to_string())];
+        if all_adapters {
+            // The loader lists a driver twice that is both added and the system's.
+            let added: Vec<&PathBuf> = self.software.iter().filter(|path| !is_listed_anyway(path)).collect();
+            environment.extend(joined(&added).map(|list| ("VK_ADD_DRIVER_FILES", list)));
+        } else if let Some(list) = joined(&self.software) {
             // Loaders before 1.3.207 know the second name only.
-            (_, false) => vec![expected, ("VK_DRIVER_FILES", list.clone()), ("VK_ICD_FILENAMES", list)],
+            environment.extend([("VK_DRIVER_FILES", list.clone()), ("VK_ICD_FILENAMES", list)]);
         }
+        environment
     }
+}
+
+fn is_listed_anyway(manifest: &Path) -> bool {
+    MANIFEST_FOLDERS.iter().any(|folder| manifest.starts_with(folder))
+}
+
+/// The paths as the loader reads them; none if there are none.
+fn joined(paths: &[impl AsRef<OsStr>]) -> Option<String> {
+    let list = std::env::join_paths(paths).ok()?.into_string().ok()?;
+    (!list.is_empty()).then_some(list)
 }
 
 #[cfg(test)]
@@ -134,8 +146,8 @@ mod tests {
         let drivers = on_machine_with(&[LAVAPIPE, SWIFTSHADER, LOADER], false);
         assert!(drivers.is_usable() && drivers.missing.is_empty());
         let list = format!("{LAVAPIPE}:{SWIFTSHADER}");
-        assert!(drivers.environment(false).contains(&("VK_DRIVER_FILES", list.clone())));
-        assert!(drivers.environment(true).contains(&("VK_ADD_DRIVER_FILES", list)));
+        assert!(drivers.environment(false).contains(&("VK_DRIVER_FILES", list)));
+        assert!(drivers.environment(true).contains(&("VK_ADD_DRIVER_FILES", SWIFTSHADER.into())));
         assert!(drivers.environment(true).contains(&("BREAKEVEN_TEST_ADAPTERS", "2".into())));
     }
 
