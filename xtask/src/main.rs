@@ -1,4 +1,44 @@
 //! `cargo xtask`: the tasks of this repository.
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod demo;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask <task>
+
+  demo [--text FILE] [--query TEXT] [--on DEVICE] [--reference FILE] [--json] ...
+         sentence embeddings with the real model, timed on every device of this machine
+  test [--no-install] [--all-adapters] [--no-coverage]
+         everything a change must pass, in order, with the time of each step
+  tidy   the rules of STYLE.md that a machine can check";
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let task = args.next();
+    let rest: Vec<String> = args.collect();
+    let outcome = match task.as_deref() {
+        Some("demo") => demo::run(&rest),
+        Some("test") => test::run(&rest),
+        Some("tidy") => tidy::run(&rest),
+        Some("help" | "--help" | "-h") => {
+            println!("{USAGE}");
+            Ok(0)
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            Ok(2)
+        }
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
