@@ -1,0 +1,103 @@
+//! Decisions: why a kernel runs where it does.
+
+use breakeven_ir::NodeId;
+use serde::{Deserialize, Serialize};
+
+use crate::{Cost, DeviceId};
+
+/// Why a device was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// The caller said so.
+    Pinned,
+    /// What it reads is there, and moving it costs more than another device would gain.
+    Resident,
+    /// The cheapest way to cut the graph over devices.
+    Cut,
+    /// A plan over several devices was not predicted better than one device by enough.
+    Guard,
+    /// There is no other device that may be chosen by itself.
+    CpuFirst,
+    /// No other device has been measured for it.
+    Unmeasured,
+    /// No other device can run it.
+    Unsupported,
+    /// It does not fit the memory of another device.
+    Memory,
+    /// An earlier plan was frozen.
+    Frozen,
+}
+
+impl Reason {
+    /// As explanations name it.
+    pub fn code(self) -> &'static str {
+        match self {
+            Reason::Pinned => "pinned",
+            Reason::Resident => "resident",
+            Reason::Cut => "cut",
+            Reason::Guard => "guard",
+            Reason::CpuFirst => "cpu-first",
+            Reason::Unmeasured => "unmeasured",
+            Reason::Unsupported => "unsupported",
+            Reason::Memory => "memory",
+            Reason::Frozen => "frozen",
+        }
+    }
+}
+
+/// What a kernel would cost on one device, with the moves it would cause there as things are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Parts {
+    /// Bringing what it reads.
+    pub copy: f64,
+    /// Launching it.
+    pub dispatch: f64,
+    /// Running it.
+    pub kernel: f64,
+    /// Waiting for its result, where it is read.
+    pub sync: f64,
+}
+
+impl Parts {
+    /// All of them.
+    pub fn seconds(&self) -> f64 {
+        self.copy + self.dispatch + self.kernel + self.sync
+    }
+}
+
+/// Why one kernel runs where it does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// Nodes of the graph that it computes, ascending, as indices.
+    pub nodes: Vec<u32>,
+    /// What it is, in words.
+    pub what: String,
+    /// Where it runs.
+    pub device: DeviceId,
+    /// Why there.
+    pub reason: Reason,
+    /// Predicted seconds there; `None` where unmeasured.
+    pub predicted: Option<Parts>,
+    /// How sure the prediction is.
+    pub cost: Option<Cost>,
+    /// The next best device and what the kernel would cost there.
+    pub runner_up: Option<(DeviceId, Parts)>,
+    /// Why other devices were out of the question.
+    pub excluded: Vec<(DeviceId, String)>,
+    /// Where the estimate comes from.
+    pub source: String,
+}
+
+impl Decision {
+    /// Ids of [`Decision::nodes`].
+    pub fn node_ids(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.nodes.iter().map(|&id| NodeId(id))
+    }
+
+    /// How much worse the runner-up is, as a share of the choice; negative where the choice served other kernels.
+    pub fn margin(&self) -> Option<f64> {
+        let (chosen, other) = (self.predicted?.seconds(), self.runner_up?.1.seconds());
+        (chosen > 0.0).then_some(other / chosen - 1.0)
+    }
+}

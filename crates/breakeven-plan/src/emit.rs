@@ -1,0 +1,321 @@
+//! Kernels written out: each group of nodes as one kernel over values.
+
+use std::collections::BTreeMap;
+
+use breakeven_ir::{
+    DType, Expr, ExprBuilder, Fold, Gather, Graph, Kernel, Layout, Map, MatMul, NodeId, Op, Operand, ReduceRows,
+    RowWiseKernel, Shape,
+};
+
+use crate::group::{Group, Groups, Leaf, Member, base_reads, reads};
+use crate::index::joined;
+use crate::program::{Fused, Program, Value, Wanted};
+use crate::resolve::{Resolved, Role};
+
+/// Writes every group as a kernel.
+pub(crate) fn emit(graph: &Graph, resolved: &Resolved, groups: &Groups) -> Program {
+    let mut emitter = Emitter { graph, resolved, program: Program::default(), values: BTreeMap::new() };
+    let mut constants = groups.stored_constants.iter().copied().peekable();
+    for group in &groups.groups {
+        while let Some(id) = constants.next_if(|&id| id < group.root) {
+            emitter.constant(id);
+        }
+        emitter.group(group);
+    }
+    constants.for_each(|id| emitter.constant(id));
+    emitter.program.wanted = graph.outputs().iter().map(|&id| emitter.wanted(id)).collect();
+    emitter.program
+}
+
+struct Emitter<'a> {
+    graph: &'a Graph,
+    resolved: &'a Resolved,
+    program: Program,
+    values: BTreeMap<NodeId, usize>,
+}
+
+impl Emitter<'_> {
+    fn wanted(&mut self, id: NodeId) -> Wanted {
+        if self.resolved.role(id) == Role::Empty {
+            return Wanted::Empty;
+        }
+        let seen = self.resolved.of(id).clone();
+        Wanted::Value { value: self.value(seen.base), layout: seen.layout }
+    }
+
+    fn value(&mut self, id: NodeId) -> usize {
+        if let Some(&value) = self.values.get(&id) {
+            return value;
+        }
+        let value = self.fresh(id);
+        self.values.insert(id, value);
+        value
+    }
+
+    fn fresh(&mut self, id: NodeId) -> usize {
+        let spec = &self.graph.node(id).spec;
+        let is_input = self.resolved.role(id) == Role::Input;
+        let bytes = match self.resolved.role(id) {
+            Role::Input | Role::Constant(_) => self.operand(id, self.resolved.of(id).layout.clone()).span_bytes(),
+            _ => spec.bytes(),
+        };
+        self.program.values.push(Value { node: id, dtype: spec.dtype, bytes, is_input });
+        self.program.values.len() - 1
+    }
+
+    fn operand(&self, id: NodeId, layout: Layout) -> Operand {
+        Operand::new(self.graph.node(id).spec.dtype, layout)
+    }
+
+    /// One number, stored as a single element.
+    fn constant(&mut self, id: NodeId) {
+        let Role::Constant(number) = self.resolved.role(id) else { return };
+        let mut builder = ExprBuilder::default();
+        let step = builder.param(self.graph.node(id).spec.dtype);
+        let map = Map::dense(builder.finish(step), vec![number], ());
+        let outputs = vec![self.value(id)];
+        let kernel = Kernel::Map(map);
+        self.program.kernels.push(Fused { kernel, inputs: vec![], outputs, nodes: vec![id], is_layout_copy: false });
+    }
+
+    fn group(&mut self, group: &Group) {
+        let (kernel, leaves) = self.kernel(group);
+        let inputs = leaves.into_iter().map(|id| self.value(id)).collect();
+        let mut outputs = vec![self.value(group.root)];
+        outputs.extend(self.second_output(group));
+        let nodes = nodes(group);
+        let is_layout_copy = nodes.iter().all(|&id| self.resolved.role(id) == Role::Copy);
+        self.program.kernels.push(Fused { kernel, inputs, outputs, nodes, is_layout_copy });
+    }
+
+    fn second_output(&mut self, group: &Group) -> Option<usize> {
+        let base = group.base.filter(|&id| has_two_outputs(&self.graph.node(id).op))?;
+        Some(match self.resolved.second_output(base) {
+            Some(id) => self.value(id),
+            None => self.fresh(base),
+        })
+    }
+
+    fn kernel(&self, group: &Group) -> (Kernel, Vec<NodeId>) {
+        let out = self.operand(group.root, group.out.clone());
+        let Some(base) = group.base else {
+            let mut expr = Expression::new(self.graph, self.resolved);
+            let last = expr.members(&group.post, group.piece);
+            let (expr, params, leaves) = expr.finish(last);
+            let (inputs, ids) = self.operands(leaves);
+            return (Kernel::Map(Map { expr, params, inputs, out }), ids);
+        };
+        let first = base_reads(self.graph, self.resolved, base);
+        match &self.graph.node(base).op {
+            Op::MatMul => self.matmul(group, base, &first, out),
+            Op::Gather(axis) => {
+                let operand = |leaf: &Leaf| self.operand(leaf.node, leaf.layout.clone());
+                let (source, index) = (operand(&first[0]), operand(&first[1]));
+                let kernel = Gather { axis: *axis, source, index, out };
+                (Kernel::Gather(kernel), first.iter().map(|leaf| leaf.node).collect())
+            }
+            _ => self.rows(group, base, &first[0], out),
+        }
+    }
+
+    fn operands(&self, leaves: Vec<(NodeId, Layout)>) -> (Vec<Operand>, Vec<NodeId>) {
+        leaves.into_iter().map(|(id, layout)| (self.operand(id, layout), id)).unzip()
+    }
+
+    /// The expression after the base: its first argument is what the base gives, of type `dtype`.
+    fn post(&self, group: &Group, base: NodeId) -> (Expr, Vec<f64>, Vec<(NodeId, Layout)>) {
+        let mut expr = Expression::new(self.graph, self.resolved);
+        let given = expr.given(base);
+        let last = if group.post.is_empty() { given } else { expr.members(&group.post, group.piece) };
+        expr.finish(last)
+    }
+
+    fn pre(&self, group: &Group, read: &Leaf) -> (Expr, Vec<f64>, Vec<(NodeId, Layout)>) {
+        let mut expr = Expression::new(self.graph, self.resolved);
+        let inside = !group.pre.is_empty();
+        let last = if inside { expr.members(&group.pre, None) } else { expr.stored(read.node, read.layout.clone()) };
+        expr.finish(last)
+    }
+
+    fn rows(&self, group: &Group, base: NodeId, read: &Leaf, out: Operand) -> (Kernel, Vec<NodeId>) {
+        let (pre, mut params, mut leaves) = self.pre(group, read);
+        let (post, more, extra) = self.post(group, base);
+        params.extend(more);
+        leaves.extend(extra);
+        let (inputs, ids) = self.operands(leaves);
+        let dims = &read.layout.shape;
+        let kernel = match &self.graph.node(base).op {
+            Op::RowWise(kind, _) => {
+                let (&length, outer) = dims.split_last().expect("a row operation has an axis");
+                let (kind, outer) = (*kind, Shape::from(outer));
+                Kernel::RowWise(RowWiseKernel { kind, outer, length, pre, post, params, inputs, out })
+            }
+            Op::Reduce(reduce) => {
+                let (outer, inner) = dims.split_at(dims.len() - reduce.axes.len());
+                let (fold, outer, inner) = (reduce.fold, Shape::from(outer), Shape::from(inner));
+                let outs = self.outs(group, out);
+                Kernel::Reduce(ReduceRows { fold, outer, inner, pre, post, params, inputs, outs })
+            }
+            other => unreachable!("{} has no rows", other.name()),
+        };
+        (kernel, ids)
+    }
+
+    fn outs(&self, group: &Group, out: Operand) -> Vec<Operand> {
+        let base = group.base.expect("a reduction has a base");
+        if !has_two_outputs(&self.graph.node(base).op) {
+            return vec![out];
+        }
+        let second = match self.resolved.second_output(base) {
+            Some(id) => self.operand(id, self.resolved.of(id).layout.clone()),
+            None => out.clone(),
+        };
+        vec![out, second]
+    }
+
+    fn matmul(&self, group: &Group, base: NodeId, read: &[Leaf], out: Operand) -> (Kernel, Vec<NodeId>) {
+        let (post, params, leaves) = self.post(group, base);
+        let (inputs, extra) = self.operands(leaves);
+        let (a, b) = (&read[0], &read[1]);
+        let (&[ref batch @ .., m, k], &[.., n]) = (&*a.layout.shape, &*b.layout.shape) else {
+            unreachable!("a product has matrices");
+        };
+        let operand = |leaf: &Leaf| self.operand(leaf.node, leaf.layout.clone());
+        let batch = Shape::from(batch);
+        let matmul = MatMul { batch, m, n, k, a: operand(a), b: operand(b), post, params, inputs, out };
+        let ids = [a.node, b.node].into_iter().chain(extra).collect();
+        (Kernel::MatMul(flatten(&matmul).unwrap_or(matmul)), ids)
+    }
+}
+
+fn has_two_outputs(op: &Op) -> bool {
+    matches!(op, Op::Reduce(reduce) if reduce.fold == Fold::Moments)
+}
+
+fn nodes(group: &Group) -> Vec<NodeId> {
+    let members = group.pre.iter().chain(&group.post).map(|member| member.node);
+    let mut nodes: Vec<NodeId> = members.chain(group.base).collect();
+    nodes.sort_unstable();
+    nodes
+}
+
+/// One product instead of a batch, where all of the batch share the right matrix and the rows lie in step.
+fn flatten(matmul: &MatMul) -> Option<MatMul> {
+    let batch = matmul.batch.rank();
+    let b = &matmul.b.layout;
+    let shared = (0..batch).all(|axis| b.shape[axis] == 1 || b.strides[axis] == 0);
+    if batch == 0 || !shared {
+        return None;
+    }
+    let rows = matmul.batch.elements() * matmul.m;
+    let fold = |operand: &Operand, columns: usize| {
+        Some(Operand::new(operand.dtype, operand.layout.reshape(&[rows, columns].into())?))
+    };
+    let right = Layout {
+        shape: joined(&b.shape[batch..], &[]),
+        offset: b.offset,
+        strides: b.strides[batch..].iter().copied().collect(),
+    };
+    Some(MatMul {
+        batch: Shape::scalar(),
+        m: rows,
+        a: fold(&matmul.a, matmul.k)?,
+        b: Operand::new(matmul.b.dtype, right),
+        inputs: matmul.inputs.iter().map(|extra| fold(extra, matmul.n)).collect::<Option<_>>()?,
+        out: fold(&matmul.out, matmul.n)?,
+        ..matmul.clone()
+    })
+}
+
+/// An expression being written over stored values.
+struct Expression<'a> {
+    graph: &'a Graph,
+    resolved: &'a Resolved,
+    builder: ExprBuilder,
+    /// Steps of nodes that are computed here, ascending by node.
+    steps: Vec<(NodeId, u16)>,
+    leaves: Vec<(NodeId, Layout, u16)>,
+    params: Vec<(u64, DType, u16)>,
+}
+
+impl<'a> Expression<'a> {
+    fn new(graph: &'a Graph, resolved: &'a Resolved) -> Expression<'a> {
+        let builder = ExprBuilder::default();
+        Expression { graph, resolved, builder, steps: Vec::new(), leaves: Vec::new(), params: Vec::new() }
+    }
+
+    /// What the base of the kernel gives, as the next argument.
+    fn given(&mut self, base: NodeId) -> u16 {
+        let step = self.builder.arg(self.graph.node(base).spec.dtype);
+        self.steps.push((base, step));
+        step
+    }
+
+    /// Members in descending order; the step of the first, which is the last to be computed.
+    fn members(&mut self, members: &[Member], piece: Option<usize>) -> u16 {
+        for member in members.iter().rev() {
+            let step = self.member(member, piece);
+            let place = self.steps.partition_point(|(id, _)| *id < member.node);
+            self.steps.insert(place, (member.node, step));
+        }
+        let root = members[0].node;
+        self.steps.iter().find(|(id, _)| *id == root).expect("it was just written").1
+    }
+
+    fn member(&mut self, member: &Member, piece: Option<usize>) -> u16 {
+        let reads = reads(self.graph, self.resolved, member, piece).expect("a member reads in step with its group");
+        let mut operands: Vec<u16> = reads.into_iter().map(|(id, layout)| self.read(id, layout)).collect();
+        let node = self.graph.node(member.node);
+        match &node.op {
+            Op::Map(row, params) => {
+                let dtype = row_dtype(self.graph, member.node);
+                operands.extend(params.iter().map(|&number| self.param(number, dtype)));
+                self.builder.row(*row, dtype, &operands)
+            }
+            Op::Cast(dtype) => self.builder.cast(operands[0], *dtype),
+            _ => operands[0],
+        }
+    }
+
+    fn read(&mut self, id: NodeId, layout: Layout) -> u16 {
+        if let Ok(place) = self.steps.binary_search_by_key(&id, |(id, _)| *id) {
+            return self.steps[place].1;
+        }
+        match self.resolved.role(id) {
+            Role::Constant(number) => self.param(number, self.graph.node(id).spec.dtype),
+            _ => self.stored(id, layout),
+        }
+    }
+
+    fn stored(&mut self, id: NodeId, layout: Layout) -> u16 {
+        if let Some(leaf) = self.leaves.iter().find(|leaf| leaf.0 == id && leaf.1 == layout) {
+            return leaf.2;
+        }
+        let step = self.builder.arg(self.graph.node(id).spec.dtype);
+        self.leaves.push((id, layout, step));
+        step
+    }
+
+    fn param(&mut self, number: f64, dtype: DType) -> u16 {
+        if let Some(param) = self.params.iter().find(|p| p.0 == number.to_bits() && p.1 == dtype) {
+            return param.2;
+        }
+        let step = self.builder.param(dtype);
+        self.params.push((number.to_bits(), dtype, step));
+        step
+    }
+
+    fn finish(self, last: u16) -> (Expr, Vec<f64>, Vec<(NodeId, Layout)>) {
+        let params = self.params.iter().map(|p| f64::from_bits(p.0)).collect();
+        let leaves = self.leaves.into_iter().map(|(id, layout, _)| (id, layout)).collect();
+        (self.builder.finish(last), params, leaves)
+    }
+}
+
+/// The type a row runs at: that of its values, or truth values where it has none.
+fn row_dtype(graph: &Graph, id: NodeId) -> DType {
+    let node = graph.node(id);
+    let Op::Map(row, _) = &node.op else { unreachable!("only rows have a row's type") };
+    let value = row.args.iter().zip(&node.inputs).find(|(kind, _)| **kind == breakeven_ir::Kind::V);
+    value.map_or(DType::Bool, |(_, input)| graph.node(*input).spec.dtype)
+}

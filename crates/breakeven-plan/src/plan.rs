@@ -1,0 +1,132 @@
+//! Plans: what an executor carries out, and why it came out so.
+
+use breakeven_ir::{DType, Launch, Layout, NodeId};
+
+use crate::{Cost, Decision, DeviceId};
+
+/// Steps over slots, in an order in which they can run one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Memory that the steps use.
+    pub slots: Vec<Slot>,
+    /// What to do.
+    pub steps: Vec<Step>,
+    /// Where the outputs of the graph are afterwards, in the graph's order.
+    pub outputs: Vec<Output>,
+    /// Why each kernel runs where it does, in the order of fusion.
+    pub decisions: Vec<Decision>,
+    /// Predicted time of the whole plan; zero where nothing was measured.
+    pub predicted: Cost,
+    /// What the steps amount to.
+    pub counts: Counts,
+}
+
+/// Memory on one device. Several values may use it one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Whose memory.
+    pub device: DeviceId,
+    /// Bytes of the largest value in it, without padding.
+    pub bytes: u64,
+    /// The step that writes it first, or the first that reads it where the caller binds it.
+    pub first: usize,
+    /// The last step that touches it.
+    pub last: usize,
+    /// An input that already lives on the device: the caller binds its buffer, and no step writes it.
+    pub source: Option<NodeId>,
+    /// It holds an uploaded input and nothing else: on a device that works in the host's memory the caller's own bytes
+    /// may be bound instead of a copy of them, since no launch writes it.
+    pub is_upload: bool,
+    /// An output of the graph stays in it.
+    pub kept: bool,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Bring an input from the host's memory to a device.
+    Upload {
+        /// Which input.
+        input: NodeId,
+        /// Where to.
+        slot: usize,
+    },
+    /// Bring a value from one device to another.
+    Copy {
+        /// Slot to read.
+        from: usize,
+        /// Slot to write.
+        to: usize,
+        /// How much of it.
+        bytes: u64,
+    },
+    /// Run a kernel; the launch numbers slots of the plan.
+    Run {
+        /// Where.
+        device: DeviceId,
+        /// What; boxed, since kernels are large and other steps are small.
+        launch: Box<Launch>,
+    },
+    /// Bring an output of the graph to the host's memory, as it is stored.
+    Download {
+        /// Slot to read.
+        slot: usize,
+        /// Which output of the graph.
+        output: usize,
+        /// How much of it.
+        bytes: u64,
+    },
+}
+
+/// An output of the graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// The node it is the value of.
+    pub node: NodeId,
+    /// Type of its elements.
+    pub dtype: DType,
+    /// Where it is.
+    pub place: OutputPlace,
+}
+
+/// Where an output of the graph is after the steps.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OutputPlace {
+    /// Nowhere: it has no elements.
+    Empty,
+    /// In a slot, which is kept.
+    Slot {
+        /// Which one.
+        slot: usize,
+        /// Where its elements lie there; also in the bytes of its download.
+        layout: Layout,
+    },
+    /// In the bytes of an input, of which it is a mere view. It is downloaded only if the host has no copy.
+    Input {
+        /// Which input.
+        input: NodeId,
+        /// Where its elements lie there.
+        layout: Layout,
+    },
+}
+
+/// What the steps of a plan amount to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Launches on each device.
+    pub launches: Vec<usize>,
+    /// Runs of launches on each device without one on another between them: each is one submission.
+    pub submits: Vec<usize>,
+    /// Launches that only bring elements into another order.
+    pub layout_copies: usize,
+    /// Inputs brought from the host's memory, to each device.
+    pub uploads: Vec<usize>,
+    /// Outputs brought to the host's memory, from each device.
+    pub downloads: Vec<usize>,
+    /// Values brought from one device to another.
+    pub copies: usize,
+    /// Bytes that uploads, copies and downloads move; those of devices in the host's memory not counted.
+    pub moved_bytes: u64,
+    /// Highest sum of the bytes of slots in use at one time, on each device.
+    pub peak_bytes: Vec<u64>,
+}

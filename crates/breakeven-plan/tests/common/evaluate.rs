@@ -1,0 +1,124 @@
+//! The meaning of a graph, node by node: every node dense, no fusion, nothing of the planner.
+
+use breakeven_ir::{
+    Expr, Gather, Graph, Kernel, Kind, Layout, Map, MatMul, NodeId, Op, Operand, ReduceRows, RowWiseKernel, Scalar,
+    Shape, Spec,
+};
+
+/// Dense bytes of every node; `inputs` gives those of inputs.
+pub fn evaluate(graph: &Graph, inputs: &dyn Fn(NodeId) -> Vec<u8>) -> Vec<Vec<u8>> {
+    let mut values: Vec<Vec<u8>> = Vec::new();
+    for id in graph.ids() {
+        let value = node(graph, id, &values, inputs);
+        values.push(value);
+    }
+    values
+}
+
+fn node(graph: &Graph, id: NodeId, values: &[Vec<u8>], inputs: &dyn Fn(NodeId) -> Vec<u8>) -> Vec<u8> {
+    let node = graph.node(id);
+    let read: Vec<&[u8]> = node.inputs.iter().map(|i| values[i.index()].as_slice()).collect();
+    let specs: Vec<&Spec> = node.inputs.iter().map(|i| &graph.node(*i).spec).collect();
+    let mut out = vec![0; node.spec.bytes() as usize];
+    match &node.op {
+        Op::Input => return inputs(id),
+        Op::Fill(x) => Scalar::of(node.spec.dtype, *x).store(node.spec.dtype, &mut out, 0),
+        Op::View(view) => return viewed(specs[0], read[0], view, &node.spec),
+        Op::Concat(axis) => concat(*axis, &specs, &read, &node.spec, &mut out),
+        Op::Output(0) => return read[0].to_vec(),
+        Op::Output(_) => return second(graph, node.inputs[0], values),
+        _ => {
+            let mut second = vec![0; out.len()];
+            let kernel = kernel(&node.op, &specs, &node.spec);
+            let mut outs = [out.as_mut_slice(), second.as_mut_slice()];
+            let count = kernel.outputs().len();
+            kernel.reference(&read, &mut outs[..count]);
+        }
+    }
+    out
+}
+
+fn second(graph: &Graph, id: NodeId, values: &[Vec<u8>]) -> Vec<u8> {
+    let node = graph.node(id);
+    let specs: Vec<&Spec> = node.inputs.iter().map(|i| &graph.node(*i).spec).collect();
+    let (mut first, mut second) = (vec![0; node.spec.bytes() as usize], vec![0; node.spec.bytes() as usize]);
+    let kernel = kernel(&node.op, &specs, &node.spec);
+    kernel.reference(&[&values[node.inputs[0].index()]], &mut [&mut first, &mut second]);
+    second
+}
+
+fn viewed(spec: &Spec, bytes: &[u8], view: &breakeven_ir::View, out: &Spec) -> Vec<u8> {
+    let dense = Layout::dense(spec.shape.clone());
+    let layout = view.layout(&dense).expect("a dense layout can be looked at anyhow");
+    gathered(bytes, &layout, out)
+}
+
+/// Elements of `layout` brought into row-major order.
+pub fn gathered(bytes: &[u8], layout: &Layout, spec: &Spec) -> Vec<u8> {
+    let width = spec.dtype.bytes();
+    layout.positions().flat_map(|at| bytes[at * width..][..width].to_vec()).collect()
+}
+
+fn concat(axis: usize, specs: &[&Spec], read: &[&[u8]], out: &Spec, bytes: &mut [u8]) {
+    let (mut start, dense, width) = (0, Layout::dense(out.shape.clone()), out.dtype.bytes());
+    for (spec, from) in specs.iter().zip(read) {
+        let piece = dense.slice(axis, start, spec.shape[axis], 1);
+        for (element, at) in piece.positions().enumerate() {
+            bytes[at * width..][..width].copy_from_slice(&from[element * width..][..width]);
+        }
+        start += spec.shape[axis];
+    }
+}
+
+fn dense(spec: &Spec) -> Operand {
+    Operand::new(spec.dtype, Layout::dense(spec.shape.clone()))
+}
+
+fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
+    let inputs: Vec<Operand> = specs.iter().map(|s| dense(s)).collect();
+    let identity = Expr::identity(specs[0].dtype);
+    match op {
+        Op::Map(row, params) => {
+            let value = row.args.iter().zip(specs).find(|(kind, _)| **kind == Kind::V);
+            let dtype = value.map_or(breakeven_ir::DType::Bool, |(_, spec)| spec.dtype);
+            let (expr, params) = (Expr::row(*row, dtype), params.to_vec());
+            Kernel::Map(Map { expr, params, inputs, out: dense(out) })
+        }
+        Op::Cast(dtype) => {
+            let mut builder = breakeven_ir::ExprBuilder::default();
+            let x = builder.arg(specs[0].dtype);
+            let cast = builder.cast(x, *dtype);
+            Kernel::Map(Map { expr: builder.finish(cast), params: vec![], inputs, out: dense(out) })
+        }
+        Op::Reduce(reduce) => {
+            let rest: Vec<usize> = (0..specs[0].shape.rank()).filter(|a| !reduce.axes.contains(a)).collect();
+            let order: Vec<usize> = rest.iter().chain(&reduce.axes).copied().collect();
+            let layout = inputs[0].layout.permute(&order);
+            let inner: Shape = reduce.axes.iter().map(|&a| specs[0].shape[a]).collect();
+            let outs = vec![dense(out); reduce.fold.outputs()];
+            let (fold, outer, post) = (reduce.fold, out.shape.clone(), Expr::identity(out.dtype));
+            let inputs = vec![Operand::new(specs[0].dtype, layout)];
+            Kernel::Reduce(ReduceRows { fold, outer, inner, pre: identity, post, params: vec![], inputs, outs })
+        }
+        Op::RowWise(kind, axis) => {
+            let order: Vec<usize> = (0..out.shape.rank()).filter(|a| a != axis).chain([*axis]).collect();
+            let layout = inputs[0].layout.permute(&order);
+            let (outer, length) = (out.shape.without(*axis), out.shape[*axis]);
+            let operand = Operand::new(out.dtype, layout);
+            let (inputs, kind, pre, post) = (vec![operand.clone()], *kind, identity.clone(), identity);
+            Kernel::RowWise(RowWiseKernel { kind, outer, length, pre, post, params: vec![], inputs, out: operand })
+        }
+        Op::MatMul => {
+            let rank = out.shape.rank();
+            let (m, n, k) = (out.shape[rank - 2], out.shape[rank - 1], specs[0].shape[rank - 1]);
+            let (a, b, batch) = (inputs[0].clone(), inputs[1].clone(), Shape::from(&out.shape[..rank - 2]));
+            let (post, params, inputs, out) = (identity, vec![], vec![], dense(out));
+            Kernel::MatMul(MatMul { batch, m, n, k, a, b, post, params, inputs, out })
+        }
+        Op::Gather(axis) => {
+            let (source, index) = (inputs[0].clone(), inputs[1].clone());
+            Kernel::Gather(Gather { axis: *axis, source, index, out: dense(out) })
+        }
+        other => unreachable!("{} is no kernel", other.name()),
+    }
+}
