@@ -82,6 +82,16 @@ impl Scalar {
         }
     }
 
+    /// The nearest number that `dtype` has: what a device holds that was given this one.
+    fn rounded(self, dtype: DType) -> Scalar {
+        match (self, dtype) {
+            (Scalar::F(x), DType::F32) => Scalar::F(f64::from(x as f32)),
+            (Scalar::F(x), DType::F16) => Scalar::F(f16::from_f64(x).to_f64()),
+            (Scalar::F(x), DType::BF16) => Scalar::F(bf16::from_f64(x).to_f64()),
+            _ => self,
+        }
+    }
+
     fn int(self) -> i128 {
         match self {
             Scalar::I(x) => x,
@@ -117,9 +127,9 @@ impl Body {
         for &(inst, dtype) in &self.insts {
             let value = match inst {
                 Inst::Arg(i) => args[i as usize],
-                Inst::Param(i) => Scalar::of(dtype, params[i as usize]),
+                Inst::Param(i) => Scalar::of(dtype, params[i as usize]).rounded(dtype),
                 Inst::Const(c) => Scalar::of(dtype, c),
-                Inst::Cast(id) => values[id as usize].cast(dtype),
+                Inst::Cast(id) => values[id as usize].cast(dtype).rounded(dtype),
                 Inst::Prim(prim, ids) => eval(prim, ids.map(|id| values[id as usize]), dtype),
             };
             values.push(value);
@@ -250,6 +260,13 @@ mod tests {
         assert_eq!(Scalar::F(-1e30).cast(DType::I64), Scalar::I(i128::from(i64::MIN)));
         assert_eq!(Scalar::I(300).cast(DType::U8), Scalar::I(44));
         assert_eq!(Scalar::F(f64::NAN).cast(DType::Bool), Scalar::B(true));
+    }
+
+    #[test]
+    fn parameters_are_held_in_the_type_of_the_row() {
+        let expr = crate::Expr::row(crate::Row::named("leaky_relu").expect("a row"), DType::F32);
+        let got = expr.lower().eval(&[Scalar::F(-1.0)], &[0.1]);
+        assert_eq!(got, Scalar::F(-f64::from(0.1f32)));
     }
 
     #[test]

@@ -1,0 +1,195 @@
+//! The results a device may give for one element, as an interval.
+
+use std::fmt;
+
+use breakeven_ir::{DType, Scalar, Tolerance};
+
+use super::rounding::{round, step};
+
+/// Any value from `low` to `high`, and NaN where `nan` says so. Nothing but NaN when `low > high`.
+///
+/// All of a bound's values are of one kind: floats, integers or truth values.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Bound {
+    low: Scalar,
+    high: Scalar,
+    nan: bool,
+}
+
+impl Bound {
+    /// Exactly this.
+    pub fn exactly(value: Scalar) -> Bound {
+        match value {
+            Scalar::F(x) if x.is_nan() => Bound::NAN,
+            _ => Bound { low: value, high: value, nan: false },
+        }
+    }
+
+    /// Nothing but NaN.
+    pub const NAN: Bound = Bound { low: Scalar::F(f64::INFINITY), high: Scalar::F(f64::NEG_INFINITY), nan: true };
+
+    /// Any float at all.
+    pub const ANY: Bound = Bound { low: Scalar::F(f64::NEG_INFINITY), high: Scalar::F(f64::INFINITY), nan: true };
+
+    /// Floats from `low` to `high`; a NaN end stands for no limit at all.
+    pub fn between(low: f64, high: f64) -> Bound {
+        if low.is_nan() || high.is_nan() {
+            return Bound::ANY;
+        }
+        Bound { low: Scalar::F(low), high: Scalar::F(high), nan: false }
+    }
+
+    /// The same, or NaN if `nan`.
+    pub fn or_nan(self, nan: bool) -> Bound {
+        Bound { nan: self.nan || nan, ..self }
+    }
+
+    /// What either allows.
+    pub fn or(self, other: Bound) -> Bound {
+        let nan = self.nan || other.nan;
+        if self.is_nan_only() {
+            return Bound { nan, ..other };
+        }
+        if other.is_nan_only() {
+            return Bound { nan, ..self };
+        }
+        Bound { low: least(self.low, other.low), high: most(self.high, other.high), nan }
+    }
+
+    /// Lowest and highest value, as floats.
+    pub fn ends(&self) -> (f64, f64) {
+        (self.low.to_f64(), self.high.to_f64())
+    }
+
+    /// NaN is allowed.
+    pub fn may_be_nan(&self) -> bool {
+        self.nan
+    }
+
+    /// Nothing else is allowed.
+    pub fn is_nan_only(&self) -> bool {
+        self.nan && matches!((self.low, self.high), (Scalar::F(l), Scalar::F(h)) if l > h)
+    }
+
+    /// One value is allowed.
+    pub fn is_exact(&self) -> bool {
+        self.is_nan_only() || (!self.nan && self.low.to_f64() == self.high.to_f64())
+    }
+
+    /// Values at which a function of the bound is evaluated: its ends, its middle, and zero where it lies between.
+    pub fn samples(&self) -> Vec<Scalar> {
+        let mut all = Vec::with_capacity(5);
+        if !self.is_nan_only() {
+            all.push(self.low);
+            if let (Scalar::F(low), Scalar::F(high)) = (self.low, self.high) {
+                if low.to_bits() != high.to_bits() {
+                    all.extend([self.high, Scalar::F(low / 2.0 + high / 2.0)]);
+                }
+                if low < 0.0 && high > 0.0 {
+                    all.extend([Scalar::F(-0.0), Scalar::F(0.0)]);
+                }
+            } else if self.low != self.high {
+                all.push(self.high);
+            }
+        }
+        if self.nan {
+            all.push(Scalar::F(f64::NAN));
+        }
+        all
+    }
+
+    /// Rounded to `dtype` and widened by a tolerance, of which `ulp` counts.
+    pub fn widen(self, dtype: DType, ulp: u32, tolerance: Tolerance) -> Bound {
+        let (Scalar::F(low), Scalar::F(high)) = (self.low, self.high) else { return self };
+        if self.is_nan_only() {
+            return self;
+        }
+        let end = |x: f64, sign: f64| {
+            let exactly_zero = x == 0.0;
+            let by_ulp = if exactly_zero { x } else { step(dtype, round(dtype, x), sign as i64 * i64::from(ulp)) };
+            if tolerance.abs == 0.0 { by_ulp } else { by_ulp.clamp_outwards(x + sign * tolerance.abs, sign) }
+        };
+        Bound { low: Scalar::F(end(low, -1.0)), high: Scalar::F(end(high, 1.0)), nan: self.nan }
+    }
+
+    /// Denormals of `dtype` may be zero, and zero may have either sign.
+    pub fn flushed(self, dtype: DType) -> Bound {
+        let (Scalar::F(low), Scalar::F(high)) = (self.low, self.high) else { return self };
+        if self.is_nan_only() || !dtype.is_float() {
+            return self;
+        }
+        let tiny = smallest_normal(dtype);
+        let low = if low >= 0.0 && low < tiny { -0.0 } else { low };
+        let high = if high <= 0.0 && high > -tiny { 0.0 } else { high };
+        Bound { low: Scalar::F(low), high: Scalar::F(high), nan: self.nan }
+    }
+
+    /// Whether a device may give `value`. With `zero_sign`, -0 and 0 are two values.
+    pub fn allows(&self, value: Scalar, zero_sign: bool) -> bool {
+        match (value, self.low, self.high) {
+            (Scalar::F(x), ..) if x.is_nan() => self.nan,
+            (Scalar::F(x), Scalar::F(low), Scalar::F(high)) if zero_sign => {
+                low.total_cmp(&x).is_le() && x.total_cmp(&high).is_le()
+            }
+            (Scalar::F(x), Scalar::F(low), Scalar::F(high)) => low <= x && x <= high,
+            (Scalar::I(x), Scalar::I(low), Scalar::I(high)) => low <= x && x <= high,
+            (Scalar::B(x), Scalar::B(low), Scalar::B(high)) => x == low || x == high,
+            _ => false,
+        }
+    }
+}
+
+/// The smallest positive number that is not a denormal.
+pub fn smallest_normal(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => f64::MIN_POSITIVE,
+        DType::F16 => 2f64.powi(-14),
+        _ => f64::from(f32::MIN_POSITIVE),
+    }
+}
+
+trait ClampOutwards {
+    fn clamp_outwards(self, other: f64, sign: f64) -> f64;
+}
+
+impl ClampOutwards for f64 {
+    fn clamp_outwards(self, other: f64, sign: f64) -> f64 {
+        if sign < 0.0 { self.min(other) } else { self.max(other) }
+    }
+}
+
+fn least(a: Scalar, b: Scalar) -> Scalar {
+    if goes_before(a, b) { a } else { b }
+}
+
+fn most(a: Scalar, b: Scalar) -> Scalar {
+    if goes_before(a, b) { b } else { a }
+}
+
+fn goes_before(a: Scalar, b: Scalar) -> bool {
+    match (a, b) {
+        (Scalar::F(a), Scalar::F(b)) => a.total_cmp(&b).is_lt(),
+        (Scalar::I(a), Scalar::I(b)) => a < b,
+        (Scalar::B(a), Scalar::B(b)) => !a & b,
+        _ => unreachable!("a bound has one kind of value"),
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_nan_only() {
+            return f.write_str("NaN");
+        }
+        let text = |s: Scalar| match s {
+            Scalar::F(x) => format!("{x:?}"),
+            Scalar::I(x) => x.to_string(),
+            Scalar::B(x) => x.to_string(),
+        };
+        if self.low == self.high {
+            f.write_str(&text(self.low))?;
+        } else {
+            write!(f, "{}..={}", text(self.low), text(self.high))?;
+        }
+        if self.nan { f.write_str(" or NaN") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,223 @@
+//! Reductions over intervals.
+
+use breakeven_ir::{DType, Fold, ReduceRows, Scalar};
+
+use super::bound::smallest_normal;
+use super::expr::Meaning;
+use super::{Bound, Rules, load, slack};
+
+/// All outputs of a reduction.
+pub fn reduce(kernel: &ReduceRows, inputs: &[&[u8]], rules: Rules) -> Vec<Vec<Bound>> {
+    let pre_args = kernel.pre.args().len();
+    let (pre_params, post_params) = kernel.params.split_at(kernel.pre.params());
+    let pre = Meaning::new(&kernel.pre, pre_params, rules, true);
+    let post = Meaning::new(&kernel.post, post_params, rules, true);
+    let columns: Vec<Vec<Bound>> = kernel.inputs.iter().zip(inputs).map(|(o, b)| load(o, b, rules)).collect();
+    let inner = kernel.inner.elements();
+    let mut outs = vec![Vec::with_capacity(kernel.outer.elements()); kernel.outs.len()];
+    for o in 0..kernel.outer.elements() {
+        let element = |i: usize| pre.of(&columns[..pre_args].iter().map(|c| c[o * inner + i]).collect::<Vec<_>>());
+        let row: Vec<Bound> = (0..inner).map(element).collect();
+        let folded = fold(kernel.fold, &row, kernel.pre.dtype(), rules);
+        for (out, value) in outs.iter_mut().zip(folded) {
+            let extras = columns[pre_args..].iter().map(|c| c[o]);
+            let args: Vec<Bound> = [value].into_iter().chain(extras).collect();
+            out.push(if kernel.fold == Fold::Moments { value } else { post.of(&args) });
+        }
+    }
+    outs
+}
+
+fn fold(fold: Fold, row: &[Bound], dtype: DType, rules: Rules) -> Vec<Bound> {
+    if dtype.is_integer() && matches!(fold, Fold::Sum | Fold::Prod) {
+        return vec![whole(fold, row, dtype)];
+    }
+    let flush = if rules.gpu { row.len() as f64 * smallest_normal(dtype) } else { 0.0 };
+    vec![match fold {
+        Fold::Sum => sum(row, 1.0, flush).widen_any(dtype),
+        Fold::Mean if row.is_empty() => Bound::NAN,
+        Fold::Mean => sum(row, row.len() as f64, flush).widen_any(dtype),
+        Fold::Prod => product(row, flush, dtype),
+        Fold::Max => extreme(row, f64::max),
+        Fold::Min => extreme(row, f64::min),
+        Fold::ArgMax => place(row, |x| x),
+        Fold::ArgMin => place(row, |x| -x),
+        Fold::All => truth(row, |all| all.iter().all(|&b| b)),
+        Fold::Any => truth(row, |all| all.iter().any(|&b| b)),
+        Fold::Moments => return moments(row, dtype, flush),
+    }]
+}
+
+impl Bound {
+    /// Rounded to `dtype`, half a unit outwards.
+    fn widen_any(self, dtype: DType) -> Bound {
+        self.widen(dtype, 1, breakeven_ir::Tolerance::EXACT)
+    }
+}
+
+fn whole(fold: Fold, row: &[Bound], dtype: DType) -> Bound {
+    let value = |b: &Bound| match b.samples()[0] {
+        Scalar::I(x) => x,
+        other => unreachable!("{other:?} is not an integer"),
+    };
+    let wrapped = |x: i128| if let Scalar::I(x) = Scalar::I(x).cast(dtype) { x } else { 0 };
+    let all = row.iter().map(value);
+    Bound::exactly(Scalar::I(match fold {
+        Fold::Sum => all.fold(0, |a, x| wrapped(a + x)),
+        _ => all.fold(1, |a, x| wrapped(a.wrapping_mul(x))),
+    }))
+}
+
+/// What NaN and infinities among the terms decide, where they do.
+fn decided(terms: &[(f64, f64)], nan: bool, nan_only: bool) -> Option<Bound> {
+    let sure = |x: f64| terms.iter().any(|&(l, h)| l == x && h == x);
+    let maybe = terms.iter().any(|(l, h)| l.is_infinite() || h.is_infinite());
+    match (sure(f64::INFINITY), sure(f64::NEG_INFINITY)) {
+        _ if nan_only => Some(Bound::NAN),
+        (true, true) => Some(Bound::NAN),
+        (plus, minus) if plus || minus => {
+            let only = terms.iter().all(|&(l, h)| l == h || (l.is_finite() && h.is_finite()));
+            let end = if plus { f64::INFINITY } else { f64::NEG_INFINITY };
+            Some(if only { Bound::between(end, end).or_nan(nan) } else { Bound::ANY })
+        }
+        _ if maybe => Some(Bound::ANY),
+        _ => None,
+    }
+}
+
+/// The sum of the terms divided by `count`.
+pub fn sum(row: &[Bound], count: f64, flush: f64) -> Bound {
+    let terms: Vec<(f64, f64)> = row.iter().filter(|b| !b.is_nan_only()).map(Bound::ends).collect();
+    let nan = row.iter().any(Bound::may_be_nan);
+    if let Some(bound) = decided(&terms, nan, row.iter().any(Bound::is_nan_only)) {
+        return bound;
+    }
+    let size: f64 = terms.iter().map(|(l, h)| l.abs().max(h.abs())).sum();
+    let (low, high) = terms.iter().fold((0.0, 0.0), |(a, b), (l, h)| (a + l, b + h));
+    let wrong = slack::SUM * size + flush;
+    if size > f64::from(f32::MAX) {
+        return Bound::ANY;
+    }
+    Bound::between((low - wrong) / count, (high + wrong) / count).or_nan(nan)
+}
+
+fn product(row: &[Bound], flush: f64, dtype: DType) -> Bound {
+    if row.iter().any(Bound::is_nan_only) {
+        return Bound::NAN;
+    }
+    let mut at = Bound::exactly(Scalar::F(1.0));
+    for factor in row {
+        let ((a, b), (c, d)) = (at.ends(), factor.ends());
+        let ends = [a * c, a * d, b * c, b * d];
+        let nan = at.may_be_nan() || factor.may_be_nan() || ends.iter().any(|x| x.is_nan());
+        let ends = || ends.iter().copied().filter(|x| !x.is_nan());
+        let (low, high) = (ends().fold(f64::INFINITY, f64::min), ends().fold(f64::NEG_INFINITY, f64::max));
+        at = if low > high { Bound::NAN } else { Bound::between(low, high).or_nan(nan) };
+    }
+    if at.is_nan_only() {
+        return at;
+    }
+    let (low, high) = at.ends();
+    let wrong = |x: f64| if x.is_finite() { x.abs() * slack::product(row.len()) + flush + 1e-44 } else { 0.0 };
+    Bound::between(low - wrong(low), high + wrong(high)).or_nan(at.may_be_nan()).widen_any(dtype)
+}
+
+fn extreme(row: &[Bound], choose: fn(f64, f64) -> f64) -> Bound {
+    if let [first, ..] = row
+        && matches!(first.samples()[0], Scalar::I(_))
+    {
+        let ends = row.iter().map(|b| b.samples()[0]);
+        let better = |a: Scalar, b: Scalar| match (a, b) {
+            (Scalar::I(x), Scalar::I(y)) if choose(0.0, 1.0) == 1.0 => Scalar::I(x.max(y)),
+            (Scalar::I(x), Scalar::I(y)) => Scalar::I(x.min(y)),
+            _ => unreachable!("a row has one type"),
+        };
+        return Bound::exactly(ends.reduce(better).expect("not empty"));
+    }
+    if row.iter().any(Bound::is_nan_only) {
+        return Bound::NAN;
+    }
+    let low = row.iter().map(|b| b.ends().0).reduce(choose).expect("an extreme of nothing is a call error");
+    let high = row.iter().map(|b| b.ends().1).reduce(choose).expect("not empty");
+    Bound::between(low, high).or_nan(row.iter().any(Bound::may_be_nan))
+}
+
+/// Places that may hold the largest of `key`: the first NaN wins, then the lowest place among equals.
+fn place(row: &[Bound], key: fn(f64) -> f64) -> Bound {
+    let whole = |b: &Bound| if let Scalar::I(x) = b.samples()[0] { Some(x) } else { None };
+    if let Some(all) = row.iter().map(whole).collect::<Option<Vec<i128>>>().filter(|all| !all.is_empty()) {
+        let sign = key(1.0) as i128;
+        let best = all.iter().map(|x| sign * x).max().expect("not empty");
+        let at = all.iter().position(|x| sign * x == best).expect("it is there");
+        return Bound::exactly(Scalar::I(at as i128));
+    }
+    let keyed = |b: &Bound| {
+        let (l, h) = (key(b.ends().0), key(b.ends().1));
+        (l.min(h), l.max(h))
+    };
+    let first_nan = row.iter().position(Bound::is_nan_only);
+    let sure = row.iter().filter(|b| !b.may_be_nan()).map(|b| keyed(b).0).fold(f64::NEG_INFINITY, f64::max);
+    let mut taken = false;
+    let mut may = |(i, b): (usize, &Bound)| {
+        if let Some(nan) = first_nan {
+            return i == nan || (i < nan && b.may_be_nan());
+        }
+        let (low, high) = keyed(b);
+        let yes = b.may_be_nan() || (high >= sure && !(taken && high == sure));
+        taken |= low == sure && !b.may_be_nan();
+        yes
+    };
+    let places: Vec<usize> = row.iter().enumerate().filter(|&x| may(x)).map(|(i, _)| i).collect();
+    let end = |i: Option<&usize>| Bound::exactly(Scalar::I(*i.expect("some place is best") as i128));
+    end(places.first()).or(end(places.last()))
+}
+
+fn truth(row: &[Bound], decide: fn(&[bool]) -> bool) -> Bound {
+    let ends = |last: bool| -> Vec<bool> {
+        let pick = |b: &Bound| if last { b.samples().pop() } else { b.samples().first().copied() };
+        row.iter().map(|b| pick(b).is_some_and(Scalar::truth)).collect()
+    };
+    let one = |last| Bound::exactly(Scalar::B(decide(&ends(last))));
+    one(false).or(one(true))
+}
+
+/// Mean and variance.
+fn moments(row: &[Bound], dtype: DType, flush: f64) -> Vec<Bound> {
+    let count = row.len() as f64;
+    let special = |b: &Bound| b.may_be_nan() || !b.ends().0.is_finite() || !b.ends().1.is_finite();
+    if row.is_empty() || row.iter().any(special) {
+        let sure = row.is_empty() || row.iter().any(Bound::is_nan_only);
+        let mean = if row.is_empty() { Bound::NAN } else { sum(row, count, flush) };
+        let infinite = row.iter().any(|b| b.ends().0 == b.ends().1 && b.ends().0.is_infinite());
+        return vec![mean, if sure || infinite { Bound::NAN } else { Bound::ANY }];
+    }
+    let m = spread(row);
+    let wrong =
+        2.0 * slack::SUM * m.variance + m.centre * m.centre + 2.0 * m.variance.sqrt() * m.width + m.width * m.width;
+    let mean = sum(row, count, flush).widen_any(dtype);
+    let variance = Bound::between((m.variance - wrong - flush).max(0.0), m.variance + wrong + flush);
+    vec![mean, variance.widen_any(dtype)]
+}
+
+/// Mean and variance of a row, and how far a device may be from the mean.
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// Mean square distance from it.
+    pub variance: f64,
+    /// How far the subtracted mean may be off.
+    pub centre: f64,
+    /// Widest interval of an element.
+    pub width: f64,
+}
+
+/// Of finite elements.
+pub fn spread(row: &[Bound]) -> Spread {
+    let count = row.len() as f64;
+    let middle = |b: &Bound| b.ends().0 / 2.0 + b.ends().1 / 2.0;
+    let mean = row.iter().map(middle).sum::<f64>() / count;
+    let variance = row.iter().map(|b| (middle(b) - mean).powi(2)).sum::<f64>() / count;
+    let distance = row.iter().map(|b| (middle(b) - mean).abs()).sum::<f64>() / count;
+    let width = row.iter().map(|b| b.ends().1 - b.ends().0).fold(0.0, f64::max);
+    Spread { mean, variance, centre: slack::centre(mean, distance), width }
+}

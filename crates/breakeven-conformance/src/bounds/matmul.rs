@@ -1,0 +1,63 @@
+//! Matrix products over intervals.
+
+use breakeven_ir::{MatMul, Scalar, Tolerance};
+
+use super::bound::smallest_normal;
+use super::expr::Meaning;
+use super::{Bound, Rules, load, slack};
+
+/// The output in row-major order.
+pub fn matmul(kernel: &MatMul, inputs: &[&[u8]], rules: Rules) -> Vec<Bound> {
+    let a = load(&kernel.a, inputs[0], rules);
+    let b = load(&kernel.b, inputs[1], rules);
+    let extras: Vec<Vec<Bound>> = kernel.inputs.iter().zip(&inputs[2..]).map(|(o, x)| load(o, x, rules)).collect();
+    let post = Meaning::new(&kernel.post, &kernel.params, rules, true);
+    let one = |e: usize| {
+        let (batch, i, j) = (e / (kernel.m * kernel.n), e / kernel.n % kernel.m, e % kernel.n);
+        let left = |p: usize| &a[(batch * kernel.m + i) * kernel.k + p];
+        let right = |p: usize| &b[(batch * kernel.k + p) * kernel.n + j];
+        let terms = (0..kernel.k).map(|p| (left(p), right(p)));
+        let sum = if kernel.a.dtype.is_integer() { whole(terms, kernel) } else { dot(terms, kernel, rules) };
+        post.of(&[sum].into_iter().chain(extras.iter().map(|x| x[e])).collect::<Vec<_>>())
+    };
+    (0..kernel.batch.elements() * kernel.m * kernel.n).map(one).collect()
+}
+
+fn whole<'a>(terms: impl Iterator<Item = (&'a Bound, &'a Bound)>, kernel: &MatMul) -> Bound {
+    let int = |b: &Bound| if let Scalar::I(x) = b.samples()[0] { x } else { 0 };
+    let sum = terms.fold(0i128, |acc, (a, b)| acc.wrapping_add(int(a) * int(b)));
+    Bound::exactly(Scalar::I(sum).cast(kernel.a.dtype))
+}
+
+fn dot<'a>(terms: impl Iterator<Item = (&'a Bound, &'a Bound)>, kernel: &MatMul, rules: Rules) -> Bound {
+    let (mut low, mut high, mut size, mut nan) = (0.0, 0.0, 0.0, false);
+    for (a, b) in terms {
+        if a.is_nan_only() || b.is_nan_only() {
+            return Bound::NAN;
+        }
+        let ((al, ah), (bl, bh)) = (a.ends(), b.ends());
+        let all = [al * bl, al * bh, ah * bl, ah * bh];
+        if all.iter().all(|x| x.is_nan()) {
+            return Bound::NAN;
+        }
+        nan |= a.may_be_nan() || b.may_be_nan() || all.iter().any(|x| x.is_nan());
+        let least = all.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        low += least;
+        high += most;
+        size += least.abs().max(most.abs());
+    }
+    if low.is_nan() && high.is_nan() {
+        return Bound::NAN;
+    }
+    if low == high && low.is_infinite() {
+        return Bound::between(low, high).or_nan(nan);
+    }
+    if size > f64::from(f32::MAX) {
+        return Bound::ANY;
+    }
+    let flush = if rules.gpu { (kernel.k as f64 + 1.0) * smallest_normal(kernel.a.dtype) } else { 0.0 };
+    let wrong = slack::dot(kernel.k) * size + flush;
+    let sum = Bound::between(low - wrong, high + wrong).or_nan(nan);
+    sum.widen(kernel.a.dtype, 1, Tolerance::EXACT)
+}

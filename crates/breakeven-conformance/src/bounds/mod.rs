@@ -1,0 +1,64 @@
+//! What a device may answer: for each element of a kernel's outputs an interval that follows from its inputs.
+//!
+//! Computed in double precision, independently of [`breakeven_ir::Kernel::reference`], which must lie inside too. All
+//! error allowances are here: a single row gets the tolerance of its row, everything else those of `slack`.
+
+mod bound;
+mod expr;
+mod fold;
+mod gather;
+mod matmul;
+mod rounding;
+mod row_wise;
+mod slack;
+
+pub use bound::Bound;
+
+use breakeven_device::{DeviceInfo, DeviceKind};
+use breakeven_ir::{Body, Kernel, Operand, Prim, Scalar};
+
+/// What is asked of a device beyond the arithmetic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// It may flush denormals, lose the sign of zero, and has the row's tolerance for GPUs.
+    pub gpu: bool,
+}
+
+impl Rules {
+    /// The rules for a device.
+    pub fn of(device: &DeviceInfo) -> Rules {
+        Rules { gpu: !matches!(device.kind, DeviceKind::Cpu | DeviceKind::Simulated) }
+    }
+}
+
+/// For each output, and each of its elements in row-major order, what `kernel` may give for these inputs.
+pub fn bounds(kernel: &Kernel, inputs: &[&[u8]], rules: Rules) -> Vec<Vec<Bound>> {
+    match kernel {
+        Kernel::Map(k) => vec![expr::map(k, inputs, rules)],
+        Kernel::Reduce(k) => fold::reduce(k, inputs, rules),
+        Kernel::RowWise(k) => vec![row_wise::row_wise(k, inputs, rules)],
+        Kernel::MatMul(k) => vec![matmul::matmul(k, inputs, rules)],
+        Kernel::Gather(k) => vec![gather::gather(k, inputs)],
+    }
+}
+
+/// Whether -0 and 0 are told apart: on a CPU, for a copy or a single row whose result has one meaning.
+pub fn zero_has_a_sign(kernel: &Kernel, rules: Rules) -> bool {
+    let chooses = |body: &Body| {
+        body.insts().iter().any(|(inst, _)| matches!(inst, breakeven_ir::Inst::Prim(Prim::Larger | Prim::Smaller, _)))
+    };
+    match kernel {
+        Kernel::Map(k) => !rules.gpu && k.expr.rows() <= 1 && !chooses(&k.expr.lower()),
+        Kernel::Gather(_) => !rules.gpu,
+        _ => false,
+    }
+}
+
+/// The elements of an operand in row-major order, as this device sees them.
+fn load(operand: &Operand, buffer: &[u8], rules: Rules) -> Vec<Bound> {
+    let one = |at| {
+        let bound = Bound::exactly(Scalar::load(operand.dtype, buffer, at));
+        if rules.gpu { bound.flushed(operand.dtype) } else { bound }
+    };
+    operand.layout.positions().map(one).collect()
+}

@@ -1,0 +1,61 @@
+//! What is tried: one file for each kind of kernel.
+
+mod casts;
+mod copies;
+mod fused;
+mod gathers;
+mod maps;
+mod matmuls;
+mod reductions;
+mod row_wise;
+mod specials;
+
+pub use casts::casts;
+pub use copies::copies;
+pub use fused::fused;
+pub use gathers::gathers;
+pub use maps::maps;
+pub use matmuls::matmuls;
+pub use reductions::reductions;
+pub use row_wise::row_wise;
+pub use specials::specials;
+
+use breakeven_ir::{DType, Expr, ExprBuilder, MapDef, Row};
+
+use crate::Bench;
+
+/// Parameters for rows that take some.
+const PARAMS: [[f64; 2]; 2] = [[0.2, 0.5], [-1.0, 3.0]];
+
+/// Each row at each element type that the device has.
+fn rows(bench: &Bench<'_>) -> Vec<(&'static MapDef, DType)> {
+    let has = |dtype: &DType| bench.device().caps().dtypes.contains(dtype);
+    let at = |def: &'static MapDef| def.family.dtypes().into_iter().filter(has).map(move |d| (def, d));
+    breakeven_ir::MAPS.iter().flat_map(at).collect()
+}
+
+/// Element types that the device has.
+fn dtypes(bench: &Bench<'_>) -> Vec<DType> {
+    bench.device().caps().dtypes.clone()
+}
+
+fn row(name: &str) -> Row {
+    Row::named(name).unwrap_or_else(|| panic!("the table has a row {name}"))
+}
+
+/// Rows one after the other over f32: `chain(&["mul", "gelu"])` is `gelu(a * b)`. Each further tensor a row takes is a new
+/// argument.
+fn chain(names: &[&str]) -> Expr {
+    let mut b = ExprBuilder::default();
+    let mut at = b.arg(DType::F32);
+    for name in names {
+        let row = row(name);
+        let mut operands = vec![at];
+        operands.extend(row.args[1..].iter().map(|k| match k {
+            breakeven_ir::Kind::P => b.param(DType::F32),
+            _ => b.arg(DType::F32),
+        }));
+        at = b.row(row, DType::F32, &operands);
+    }
+    b.finish(at)
+}
