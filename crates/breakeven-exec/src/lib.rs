@@ -1,2 +1,12 @@
-//! Carries out a plan on devices: binds buffers, submits, waits, times, recovers.
+//! Carries out a plan on devices: binds buffers, submits, waits, times, reports what failed. Decides nothing.
 #![forbid(unsafe_code)]
+
+mod compile;
+mod error;
+mod run;
+mod watch;
+
+pub use compile::Executable;
+pub use error::ExecError;
+pub use run::{Inputs, Outcome, OutputValue, Running, StageTiming};
+pub use watch::Watch;

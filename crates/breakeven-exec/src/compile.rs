@@ -1,0 +1,204 @@
+//! From a plan to prepared segments: one stage for each run of steps on one device.
+
+use std::sync::Arc;
+
+use breakeven_device::{Device, Prepared, Segment, SegmentStep};
+use breakeven_ir::{Launch, NodeId};
+use breakeven_plan::{DeviceId, Plan, Step};
+
+use crate::ExecError;
+
+/// A plan whose segments are compiled; runs as often as wanted, with other inputs.
+#[derive(Debug)]
+pub struct Executable {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) devices: Vec<Option<Arc<dyn Device>>>,
+}
+
+/// What one device does without anybody else: one submission.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub device: DeviceId,
+    pub prepared: Arc<dyn Prepared>,
+    /// Slots of the plan, in the order of the segment's own numbers.
+    pub slots: Vec<usize>,
+    /// Host bytes put into a slot in place, on a device that works in the host's memory.
+    pub imports: Vec<(Given, usize)>,
+    /// Host bytes that the segment's uploads read, and the slot of the plan that each goes to.
+    pub uploads: Vec<(Given, usize)>,
+    /// Where the segment's reads go.
+    pub reads: Vec<Taken>,
+    /// Slots whose bytes are taken in place after the submission, on such a device.
+    pub exports: Vec<(usize, u64, Taken)>,
+    /// Index after the last step of the plan that belongs to it.
+    pub end: usize,
+}
+
+/// Where uploaded bytes come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// An input of the graph.
+    Input(NodeId),
+    /// Bytes that an earlier stage sent to the host.
+    Moved(usize),
+}
+
+/// Where read bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// An output of the graph.
+    Output(usize),
+    /// To a later stage.
+    Moved(usize),
+}
+
+impl Executable {
+    /// Compile every segment of `plan`; `devices` by [`DeviceId`].
+    pub fn new(plan: Arc<Plan>, devices: &[Option<Arc<dyn Device>>]) -> Result<Executable, ExecError> {
+        let mut builder = Builder { plan: &plan, devices, stages: Vec::new(), open: None, moves: 0 };
+        for (index, step) in plan.steps.iter().enumerate() {
+            builder.step(index, step)?;
+        }
+        builder.close()?;
+        let stages = builder.stages;
+        Ok(Executable { plan, stages, devices: devices.to_vec() })
+    }
+
+    /// The plan it carries out.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Submissions one run makes.
+    pub fn submissions(&self) -> usize {
+        self.stages.len()
+    }
+}
+
+struct Builder<'a> {
+    plan: &'a Plan,
+    devices: &'a [Option<Arc<dyn Device>>],
+    stages: Vec<Stage>,
+    open: Option<Open>,
+    moves: usize,
+}
+
+/// A stage being written.
+struct Open {
+    device: DeviceId,
+    segment: Segment,
+    slots: Vec<usize>,
+    imports: Vec<(Given, usize)>,
+    uploads: Vec<(Given, usize)>,
+    reads: Vec<Taken>,
+    exports: Vec<(usize, u64, Taken)>,
+    end: usize,
+}
+
+impl Builder<'_> {
+    fn step(&mut self, index: usize, step: &Step) -> Result<(), ExecError> {
+        match step {
+            Step::Upload { input, slot } => self.give(index, Given::Input(*input), *slot),
+            Step::Download { slot, output, bytes } => self.take(index, *slot, *bytes, Taken::Output(*output)),
+            Step::Copy { from, to, bytes } => {
+                let moved = self.moves;
+                self.moves += 1;
+                self.take(index, *from, *bytes, Taken::Moved(moved))?;
+                // The bytes are on the host only once the sender's stage has ended.
+                self.close()?;
+                self.give(index, Given::Moved(moved), *to)
+            }
+            Step::Run { device, launch } => {
+                let open = self.on(index, *device)?;
+                let launch = open.renumber(launch);
+                open.segment.steps.push(SegmentStep::Launch(Box::new(launch)));
+                Ok(())
+            }
+        }
+    }
+
+    fn give(&mut self, index: usize, given: Given, slot: usize) -> Result<(), ExecError> {
+        let device = self.plan.slots[slot].device;
+        let in_place = self.device(device)?.caps().host_memory;
+        let open = self.on(index, device)?;
+        if in_place {
+            open.imports.push((given, slot));
+        } else {
+            let local = open.local(slot);
+            open.uploads.push((given, slot));
+            open.segment.steps.push(SegmentStep::Upload { upload: open.uploads.len() - 1, slot: local });
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, index: usize, slot: usize, bytes: u64, taken: Taken) -> Result<(), ExecError> {
+        let device = self.plan.slots[slot].device;
+        let in_place = self.device(device)?.caps().host_memory;
+        let open = self.on(index, device)?;
+        if in_place {
+            // What was handed out must not be written again, so nothing of this stage may come after it.
+            open.exports.push((slot, bytes, taken));
+            return self.close();
+        }
+        let local = open.local(slot);
+        open.reads.push(taken);
+        open.segment.steps.push(SegmentStep::Download { slot: local, bytes, read: open.reads.len() - 1 });
+        Ok(())
+    }
+
+    /// The open stage of `device`; another device's stage is closed first.
+    fn on(&mut self, index: usize, device: DeviceId) -> Result<&mut Open, ExecError> {
+        if self.open.as_ref().is_some_and(|o| o.device != device) {
+            self.close()?;
+        }
+        let open = self.open.get_or_insert_with(|| Open::new(device));
+        open.end = index + 1;
+        Ok(open)
+    }
+
+    fn close(&mut self) -> Result<(), ExecError> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let prepared = self.device(open.device)?.prepare(&open.segment).map_err(ExecError::of(open.device))?;
+        let Open { device, slots, imports, uploads, reads, exports, end, .. } = open;
+        self.stages.push(Stage { device, prepared, slots, imports, uploads, reads, exports, end });
+        Ok(())
+    }
+
+    fn device(&self, device: DeviceId) -> Result<&Arc<dyn Device>, ExecError> {
+        let found = self.devices.get(device.0).and_then(Option::as_ref);
+        found.ok_or(ExecError::MissingDevice { device })
+    }
+}
+
+impl Open {
+    fn new(device: DeviceId) -> Open {
+        Open {
+            device,
+            segment: Segment::default(),
+            slots: Vec::new(),
+            imports: Vec::new(),
+            uploads: Vec::new(),
+            reads: Vec::new(),
+            exports: Vec::new(),
+            end: 0,
+        }
+    }
+
+    /// The segment's own number of a slot of the plan.
+    fn local(&mut self, slot: usize) -> usize {
+        self.slots.iter().position(|&s| s == slot).unwrap_or_else(|| {
+            self.slots.push(slot);
+            self.slots.len() - 1
+        })
+    }
+
+    fn renumber(&mut self, launch: &Launch) -> Launch {
+        Launch {
+            kernel: launch.kernel.clone(),
+            inputs: launch.inputs.iter().map(|&s| self.local(s)).collect(),
+            outputs: launch.outputs.iter().map(|&s| self.local(s)).collect(),
+            workspace: launch.workspace.map(|s| self.local(s)),
+        }
+    }
+}
