@@ -51,8 +51,8 @@ fn may_flush(args: &[f32], want: f64) -> bool {
 /// Special values, powers of two and thresholds with their neighbours.
 fn special() -> Vec<f32> {
     let thresholds = [
-        0.5, 0.7, 0.14, 0.113, 0.41, 0.29, 1.4142, 3.925, 9.02, 10.3, 20.0, 88.72, 89.0, 89.4, 90.0, 103.97, 105.0,
-        150.0, 1e-8, 1e30, 1.5707, 3.1415, 0.785, 1.7e-3, 0.346_57, 1.2345e5,
+        0.5, 0.7, 0.14, 0.113, 0.41, 0.29, 1.41, 3.925, 9.02, 10.3, 20.0, 88.72, 89.0, 89.4, 90.0, 103.97, 105.0,
+        150.0, 1e-8, 1e30, 1.57, 0.785, 4.2, 0.6, 1.7e-3, 0.346_57, 1.2345e5,
     ];
     let powers = (-149..128).map(|n| libm::ldexpf(1.0, n));
     let near = powers.chain(thresholds).flat_map(|x: f32| (-3i32..=3).map(move |d| x.to_bits().wrapping_add_signed(d)));
@@ -167,8 +167,8 @@ const EDGES: [f32; 44] = [
     1.1,
     1.14,
     1.25,
-    1.4142,
-    1.4143,
+    1.41,
+    1.42,
     1.5,
     1.7,
     2.0,
@@ -224,8 +224,8 @@ fn operands(def: &MapDef, count: usize) -> Vec<[f32; 3]> {
         for (place, kind) in def.args.iter().enumerate() {
             match kind {
                 Kind::P => {
-                    args[place] =
-                        parameters[(i + i / 7) % 6] + place as f32 - 1.0 + f32::from(u8::from(def.params() == 1))
+                    let step = if def.params() == 1 { 0.0 } else { place as f32 - 1.0 };
+                    args[place] = parameters[(i + i / 7) % 6] + step;
                 }
                 Kind::M => args[place] = f32::from(u8::from(args[place] > 1.0)),
                 Kind::V => {}

@@ -164,7 +164,7 @@ impl<const K: u8> Float for Single<K> {
     #[inline]
     fn exponent(self) -> Self {
         let x = Self::port(self.0);
-        let bits = |x: f32| (x.to_bits() >> 23) as i32 - 127;
+        let bits = |x: f32| (x.abs().to_bits() >> 23) as i32 - 127;
         let small = x.abs() < f32::MIN_POSITIVE;
         Self(if small { bits(x * power_of_two(32)) - 32 } else { bits(x) } as f32)
     }
