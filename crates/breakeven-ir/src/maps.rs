@@ -139,27 +139,46 @@ macro_rules! for_each_map {
             selu: Float(x: V) -> V [Tolerance::ulp(6)] =
                 V::pick(x.lt(x.lit(0.0)), x.expm1() * 1.758_099_340_847_376_8, x * 1.050_700_987_355_480_5);
             /// `x` where positive, else `alpha * (e^(x / alpha) - 1)`.
-            celu: Float(x: V, alpha: P) -> V [Tolerance::ulp(8)] =
+            celu: Float(x: V, alpha: P) -> V [Tolerance::ulp(4).gpu(10).abs(1e-36)] =
                 V::pick(x.lt(x.lit(0.0)), (x / alpha).expm1() * alpha, x);
             /// Logistic function, `1 / (1 + e^-x)`.
-            sigmoid: Float(x: V) -> V [Tolerance::ulp(6)] = ((-x).exp() + 1.0).recip();
+            sigmoid: Float(x: V) -> V [Tolerance::ulp(4)] = {
+                let power = (-x.abs()).exp();
+                V::pick(x.lt(x.lit(0.0)), power, x.lit(1.0)) / (power + 1.0)
+            };
             /// `clip(slope * x + offset, 0, 1)`; ONNX takes 0.2 and 0.5, torch 1/6 and 0.5.
-            hard_sigmoid: Float(x: V, slope: P, offset: P) -> V [Tolerance::ulp(2).abs(1e-7)] =
+            hard_sigmoid: Float(x: V, slope: P, offset: P) -> V [Tolerance::ulp(2).abs(5e-7)] =
                 x.mul_add(slope, offset).larger(x.lit(0.0)).smaller(x.lit(1.0));
-            /// `x * clip(x / 6 + 1/2, 0, 1)`
+            /// `x * clip(x / 6 + 1/2, 0, 1)`; -0 at -inf.
             hard_swish: Float(x: V) -> V [Tolerance::ulp(4).abs(1e-6)] =
-                x * x.mul_add(x.lit(1.0 / 6.0), x.lit(0.5)).larger(x.lit(0.0)).smaller(x.lit(1.0));
-            /// `x * sigmoid(x)`, also called swish.
-            silu: Float(x: V) -> V [Tolerance::ulp(8)] = x / ((-x).exp() + 1.0);
-            /// Gaussian error linear unit, `x * (1 + erf(x / sqrt 2)) / 2`.
-            gelu: Float(x: V) -> V [Tolerance::ulp(16).abs(1e-7)] =
-                x * 0.5 * (x * -std::f64::consts::FRAC_1_SQRT_2).erfc();
-            /// Gaussian error linear unit, tanh form.
-            gelu_tanh: Float(x: V) -> V [Tolerance::ulp(8).abs(5e-7)] =
-                x * 0.5 * (((x * x * x).mul_add(x.lit(0.044_715), x) * 0.797_884_560_802_865_4).tanh() + 1.0);
-            /// `x * tanh(softplus(x))`
-            mish: Float(x: V) -> V [Tolerance::ulp(8).abs(1e-7)] =
-                x * (x.larger(x.lit(0.0)) + (-x.abs()).exp().log1p()).tanh();
+                x.larger(x.lit(-4.0)) * x.mul_add(x.lit(1.0 / 6.0), x.lit(0.5)).larger(x.lit(0.0)).smaller(x.lit(1.0));
+            /// `x * sigmoid(x)`, also called swish; -0 at -inf.
+            silu: Float(x: V) -> V [Tolerance::ulp(4).gpu(8)] = {
+                // e^-|x| as a square, so that it is not denormal where the result is not.
+                let root = (x.abs() * -0.5).exp();
+                let part = V::pick(x.lt(x.lit(0.0)), root, x.lit(1.0));
+                x.larger(x.lit(-250.0)) * part * part / root.mul_add(root, x.lit(1.0))
+            };
+            /// Gaussian error linear unit, `x * (1 + erf(x / sqrt 2)) / 2`; -0 at -inf.
+            gelu: Float(x: V) -> V [Tolerance::ulp(4).abs(1e-7)] =
+                x.larger(x.lit(-250.0)) * 0.5 * (x * -std::f64::consts::FRAC_1_SQRT_2).erfc();
+            /// Gaussian error linear unit, tanh form: `x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x^3))`; -0 at -inf.
+            gelu_tanh: Float(x: V) -> V [Tolerance::ulp(4).abs(1e-7)] = {
+                let x = x.larger(x.lit(-250.0));
+                let turn = (x * x).mul_add(x.lit(0.044_715), x.lit(1.0)) * x * 0.797_884_560_802_865_4;
+                let root = (-turn.abs()).exp();
+                let part = V::pick(x.lt(x.lit(0.0)), root, x.lit(1.0));
+                x * part * part / root.mul_add(root, x.lit(1.0))
+            };
+            /// `x * tanh(softplus(x))`; -0 at -inf.
+            mish: Float(x: V) -> V [Tolerance::ulp(6)] = {
+                // With p = e^x: tanh(ln(1 + p)) = p * (p + 2) / (p * (p + 2) + 2); p as a square, as in silu.
+                let held = x.larger(x.lit(-250.0));
+                let root = (held.smaller(x.lit(20.0)) * 0.5).exp();
+                let more = root.mul_add(root, x.lit(2.0));
+                let part = held * (root * more / (root * root).mul_add(more, x.lit(2.0))) * root;
+                V::pick(x.lit(20.0).lt(x), x, part)
+            };
             /// `ln(1 + e^x)`
             softplus: Float(x: V) -> V [Tolerance::ulp(6)] = x.larger(x.lit(0.0)) + (-x.abs()).exp().log1p();
             /// `x / (1 + |x|)`

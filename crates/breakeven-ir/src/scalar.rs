@@ -192,7 +192,6 @@ fn eval_int(prim: Prim, a: i128, b: i128, dtype: DType) -> Scalar {
 
 fn eval_float(prim: Prim, a: f64, b: f64, c: f64) -> Scalar {
     let nan_or = |x: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { x };
-    let quadrant = || (a / std::f64::consts::FRAC_PI_2).round();
     Scalar::F(match prim {
         Prim::Lt => return Scalar::B(a < b),
         Prim::Le => return Scalar::B(a <= b),
@@ -217,10 +216,22 @@ fn eval_float(prim: Prim, a: f64, b: f64, c: f64) -> Scalar {
         Prim::MulAdd => a.mul_add(b, c),
         Prim::Ldexp => libm::ldexp(a, b as i32),
         Prim::Exponent => f64::from(libm::ilogb(a)),
-        Prim::TurnRest => a - quadrant() * std::f64::consts::FRAC_PI_2,
-        Prim::TurnQuadrant => quadrant().rem_euclid(4.0),
+        Prim::TurnRest => turn(a).0,
+        Prim::TurnQuadrant => turn(a).1,
         other => eval_function(other, a, b),
     })
+}
+
+/// `x = k * pi/2 + rest` for the whole number `k` that leaves the least rest: (rest, k modulo 4). The sine and cosine
+/// tell both, and they are right for every `x`; their quotient loses nothing where the rest is small.
+#[doc(hidden)]
+pub fn turn(x: f64) -> (f64, f64) {
+    let (sin, cos) = x.sin_cos();
+    if sin.abs() <= cos.abs() {
+        ((sin / cos).atan(), if cos < 0.0 { 2.0 } else { 0.0 })
+    } else {
+        ((-cos / sin).atan(), if sin < 0.0 { 3.0 } else { 1.0 })
+    }
 }
 
 fn eval_function(prim: Prim, a: f64, b: f64) -> f64 {

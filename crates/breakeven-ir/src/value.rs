@@ -44,6 +44,7 @@ pub trait Number:
 
 /// Binary floating point. The required methods are what every device spells; the provided ones are f32 algorithms
 /// made of them (see `math`), the same on every device.
+#[allow(clippy::inline_always, reason = "a function must dissolve into the loop over lanes that calls it")]
 pub trait Float:
     Number + Add<f64, Output = Self> + Sub<f64, Output = Self> + Mul<f64, Output = Self> + Div<f64, Output = Self>
 {
@@ -65,10 +66,11 @@ pub trait Float:
     fn is_inf(self) -> Self::Mask;
     /// Sign bit set, NaN and -0 included.
     fn is_negative(self) -> Self::Mask;
-    /// `self * 2^n` for a whole number `n` in -300..=300, right also where the result is denormal.
+    /// `self * 2^n` for a whole number `n` in -300..=300, right also where the result is denormal. NaN stays NaN; a NaN `n`
+    /// gives any number.
     fn ldexp(self, n: Self) -> Self;
     /// For a positive finite `self`, the whole number `e` with `self = m * 2^e` and `m` in [1, 2). Right for denormals
-    /// where the device keeps them.
+    /// where the device keeps them; any whole number in -300..=300, or NaN, for other values.
     fn exponent(self) -> Self;
     /// `self - k * pi/2` for the whole number `k` nearest to `self / (pi/2)`, right for every finite `self`.
     fn turn_rest(self) -> Self;
@@ -76,86 +78,107 @@ pub trait Float:
     fn turn_quadrant(self) -> Self;
 
     /// `1 / self`
+    #[inline(always)]
     fn recip(self) -> Self {
         self.lit(1.0) / self
     }
     /// `e^self`
+    #[inline(always)]
     fn exp(self) -> Self {
         math::exp(self)
     }
     /// `2^self`
+    #[inline(always)]
     fn exp2(self) -> Self {
         math::exp2(self)
     }
     /// `e^self - 1`, without cancellation near 0.
+    #[inline(always)]
     fn expm1(self) -> Self {
         math::expm1(self)
     }
     /// Natural logarithm.
+    #[inline(always)]
     fn ln(self) -> Self {
         math::ln(self)
     }
     /// `ln(1 + self)`, without cancellation near 0.
+    #[inline(always)]
     fn log1p(self) -> Self {
         math::log1p(self)
     }
     /// Logarithm to base 2.
+    #[inline(always)]
     fn log2(self) -> Self {
         math::log2(self)
     }
     /// Logarithm to base 10.
+    #[inline(always)]
     fn log10(self) -> Self {
         math::log10(self)
     }
     /// Sine of radians.
+    #[inline(always)]
     fn sin(self) -> Self {
         math::sin(self)
     }
     /// Cosine of radians.
+    #[inline(always)]
     fn cos(self) -> Self {
         math::cos(self)
     }
     /// Tangent of radians.
+    #[inline(always)]
     fn tan(self) -> Self {
         math::tan(self)
     }
     /// Arc sine, in radians.
+    #[inline(always)]
     fn asin(self) -> Self {
         math::asin(self)
     }
     /// Arc cosine, in radians.
+    #[inline(always)]
     fn acos(self) -> Self {
         math::acos(self)
     }
     /// Arc tangent, in radians.
+    #[inline(always)]
     fn atan(self) -> Self {
         math::atan(self)
     }
     /// Angle of the point (`x`, `self`), in radians, in (-pi, pi].
+    #[inline(always)]
     fn atan2(self, x: Self) -> Self {
         math::atan2(self, x)
     }
     /// Hyperbolic sine.
+    #[inline(always)]
     fn sinh(self) -> Self {
         math::sinh(self)
     }
     /// Hyperbolic cosine.
+    #[inline(always)]
     fn cosh(self) -> Self {
         math::cosh(self)
     }
     /// Hyperbolic tangent.
+    #[inline(always)]
     fn tanh(self) -> Self {
         math::tanh(self)
     }
     /// Error function.
+    #[inline(always)]
     fn erf(self) -> Self {
         math::erf(self)
     }
     /// `1 - erf(self)`, without cancellation in the positive tail.
+    #[inline(always)]
     fn erfc(self) -> Self {
         math::erfc(self)
     }
     /// `self^y`, special values as IEEE 754 `pow`.
+    #[inline(always)]
     fn pow(self, y: Self) -> Self {
         math::pow(self, y)
     }

@@ -1,6 +1,8 @@
 //! f32 functions made of the primitives that every device has, so that all devices compute the same thing.
 //!
-//! Each is within the tolerance that its row in `maps` states, for every f32.
+//! Each is within the tolerance that its row in `maps` states, for every f32, whether or not the device fuses
+//! multiply and add; `ACCURACY.md` has what was measured. Polynomials are minimax, their coefficients f32.
+#![allow(clippy::inline_always, reason = "a function must dissolve into the loop over lanes that calls it")]
 
 mod exp;
 mod log;
@@ -8,8 +10,38 @@ mod power;
 mod special;
 mod trig;
 
+use crate::Float;
+
 pub use exp::{cosh, exp, exp2, expm1, sinh, tanh};
 pub use log::{ln, log1p, log2, log10};
 pub use power::pow;
 pub use special::{erf, erfc};
 pub use trig::{acos, asin, atan, atan2, cos, sin, tan};
+
+/// The polynomial in `x` with these coefficients, the highest power first.
+#[inline(always)]
+fn polynomial<V: Float, const N: usize>(x: V, coefficients: [f64; N]) -> V {
+    let mut sum = x.lit(coefficients[0]);
+    for &c in &coefficients[1..] {
+        sum = sum.mul_add(x, x.lit(c));
+    }
+    sum
+}
+
+/// `x` held between `low` and `high`; NaN stays NaN.
+#[inline(always)]
+fn clamp<V: Float>(x: V, low: f64, high: f64) -> V {
+    x.larger(x.lit(low)).smaller(x.lit(high))
+}
+
+/// The non-negative `magnitude`, negated where `x` has its sign bit set.
+#[inline(always)]
+fn with_sign_of<V: Float>(magnitude: V, x: V) -> V {
+    V::pick(x.is_negative(), -magnitude, magnitude)
+}
+
+/// `x` rounded to a multiple of `1 / steps`, a power of two: a short number whose products with short numbers are exact.
+#[inline(always)]
+fn rounded_to<V: Float>(x: V, steps: f64) -> V {
+    (x * steps).round() * steps.recip()
+}
