@@ -149,22 +149,22 @@ macro_rules! for_each_map {
             /// `clip(slope * x + offset, 0, 1)`; ONNX takes 0.2 and 0.5, torch 1/6 and 0.5.
             hard_sigmoid: Float(x: V, slope: P, offset: P) -> V [Tolerance::ulp(2).abs(5e-7)] =
                 x.mul_add(slope, offset).larger(x.lit(0.0)).smaller(x.lit(1.0));
-            /// `x * clip(x / 6 + 1/2, 0, 1)`; -0 at -inf.
-            hard_swish: Float(x: V) -> V [Tolerance::ulp(4).abs(1e-6)] =
-                x.larger(x.lit(-4.0)) * x.mul_add(x.lit(1.0 / 6.0), x.lit(0.5)).larger(x.lit(0.0)).smaller(x.lit(1.0));
+            /// `x * clip(x + 3, 0, 6) / 6`; -0 at -inf.
+            hard_swish: Float(x: V) -> V [Tolerance::ulp(3)] =
+                x.larger(x.lit(-4.0)) * ((x + 3.0).larger(x.lit(0.0)).smaller(x.lit(6.0)) * (1.0 / 6.0));
             /// `x * sigmoid(x)`, also called swish; -0 at -inf.
             silu: Float(x: V) -> V [Tolerance::ulp(4).gpu(8)] = {
                 // e^-|x| as a square, so that it is not denormal where the result is not.
                 let root = (x.abs() * -0.5).exp();
                 let part = V::pick(x.lt(x.lit(0.0)), root, x.lit(1.0));
-                x.larger(x.lit(-250.0)) * part * part / root.mul_add(root, x.lit(1.0))
+                x.larger(x.lit(-4000.0)) * part * part / root.mul_add(root, x.lit(1.0))
             };
             /// Gaussian error linear unit, `x * (1 + erf(x / sqrt 2)) / 2`; -0 at -inf.
             gelu: Float(x: V) -> V [Tolerance::ulp(4).abs(1e-7)] =
-                x.larger(x.lit(-250.0)) * 0.5 * (x * -std::f64::consts::FRAC_1_SQRT_2).erfc();
+                x.larger(x.lit(-4000.0)) * 0.5 * (x * -std::f64::consts::FRAC_1_SQRT_2).erfc();
             /// Gaussian error linear unit, tanh form: `x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x^3))`; -0 at -inf.
             gelu_tanh: Float(x: V) -> V [Tolerance::ulp(4).abs(1e-7)] = {
-                let x = x.larger(x.lit(-250.0));
+                let x = x.larger(x.lit(-4000.0));
                 let turn = (x * x).mul_add(x.lit(0.044_715), x.lit(1.0)) * x * 0.797_884_560_802_865_4;
                 let root = (-turn.abs()).exp();
                 let part = V::pick(x.lt(x.lit(0.0)), root, x.lit(1.0));
@@ -173,7 +173,7 @@ macro_rules! for_each_map {
             /// `x * tanh(softplus(x))`; -0 at -inf.
             mish: Float(x: V) -> V [Tolerance::ulp(6)] = {
                 // With p = e^x: tanh(ln(1 + p)) = p * (p + 2) / (p * (p + 2) + 2); p as a square, as in silu.
-                let held = x.larger(x.lit(-250.0));
+                let held = x.larger(x.lit(-4000.0));
                 let root = (held.smaller(x.lit(20.0)) * 0.5).exp();
                 let more = root.mul_add(root, x.lit(2.0));
                 let part = held * (root * more / (root * root).mul_add(more, x.lit(2.0))) * root;
@@ -181,8 +181,11 @@ macro_rules! for_each_map {
             };
             /// `ln(1 + e^x)`
             softplus: Float(x: V) -> V [Tolerance::ulp(6)] = x.larger(x.lit(0.0)) + (-x.abs()).exp().log1p();
-            /// `x / (1 + |x|)`
-            softsign: Float(x: V) -> V [Tolerance::ulp(2).gpu(4)] = x / (x.abs() + 1.0);
+            /// `x / (1 + |x|)`; -1 and 1 at the infinities.
+            softsign: Float(x: V) -> V [Tolerance::ulp(2).gpu(4)] = {
+                let x = x.larger(x.lit(-1e30)).smaller(x.lit(1e30));
+                x / (x.abs() + 1.0)
+            };
             /// It is NaN.
             is_nan: Float(x: V) -> M [Tolerance::EXACT] = x.is_nan();
             /// It is infinite, either sign.

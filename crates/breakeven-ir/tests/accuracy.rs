@@ -15,8 +15,11 @@ struct Worst {
 }
 
 impl Worst {
-    /// Take in a result.
+    /// Take in a result; one that is rightly rounded counts as no error.
     fn meet(&mut self, at: [f32; 3], got: f32, want: f64, tolerance: Tolerance) {
+        if got.to_bits() == (want as f32).to_bits() {
+            return;
+        }
         let error = ulps(got, want);
         let is_near = tolerance.abs > 0.0 && (f64::from(got) - want).abs() <= tolerance.abs && error.is_finite();
         if error > self.ulps && !is_near {
@@ -68,7 +71,8 @@ fn spread(count: u32) -> impl Iterator<Item = f32> {
 }
 
 fn worst_of<const K: u8>(name: &str, row: Block<Single<K>>, truth: &[f64], inputs: &[f32]) -> Worst {
-    let (xs, mut out): (Vec<_>, Vec<_>) = inputs.iter().map(|&x| (Single(x), Single(0.0))).unzip();
+    let xs: Vec<Single<K>> = inputs.iter().map(|&x| Single(x)).collect();
+    let mut out = xs.clone();
     row(&xs, &mut out);
     let (tolerance, mut worst) = (tolerance(name), Worst::default());
     for ((&x, got), &want) in inputs.iter().zip(&out).zip(truth) {
@@ -80,7 +84,8 @@ fn worst_of<const K: u8>(name: &str, row: Block<Single<K>>, truth: &[f64], input
 }
 
 fn truth_of(row: Block<Double>, inputs: &[f32]) -> Vec<f64> {
-    let (xs, mut out): (Vec<_>, Vec<_>) = inputs.iter().map(|&x| (Double(f64::from(x)), Double(0.0))).unzip();
+    let xs: Vec<Double> = inputs.iter().map(|&x| Double(f64::from(x))).collect();
+    let mut out = xs.clone();
     row(&xs, &mut out);
     out.into_iter().map(|x| x.0).collect()
 }

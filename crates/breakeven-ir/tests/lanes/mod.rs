@@ -1,5 +1,5 @@
 //! Lanes of one element, so that rows run here: f32 as three kinds of device round it, and f64 as the truth.
-#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(dead_code, unused_imports, reason = "each test file uses a part")]
 
 mod double;
 mod single;
