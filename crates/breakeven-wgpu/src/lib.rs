@@ -1,1 +1,25 @@
 //! WGSL kernels on Vulkan, Metal, DX12, GLES and WebGPU.
+//!
+//! A launch becomes one or more dispatches: generated WGSL text (its structure), a block of arguments (its sizes,
+//! strides and parameters) and the slots it binds. A prepared segment is one encoder, one pass, one submit.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod adapter;
+mod backend;
+mod counters;
+mod device;
+mod errors;
+mod flight;
+mod kernels;
+mod memory;
+mod pipeline;
+mod prepared;
+mod self_test;
+mod staging;
+mod submit;
+mod wgsl;
+
+pub use backend::{Limits, WgpuBackend, WgpuOptions};
+pub use counters::Counters;
+pub use device::WgpuDevice;
+pub use self_test::{SelfTestVerdict, self_test};

@@ -1,0 +1,97 @@
+//! What an adapter is and what it can do.
+
+use breakeven_device::{DeviceInfo, DeviceKind};
+use breakeven_ir::Caps;
+
+use crate::backend::Limits;
+use crate::kernels::{DTYPES, Shaping};
+
+/// Who it is, and why it cannot be used, when it cannot.
+pub(crate) fn info(adapter: &wgpu::Adapter, limits: Limits) -> DeviceInfo {
+    let info = adapter.get_info();
+    DeviceInfo {
+        name: info.name.clone(),
+        kind: kind(info.device_type),
+        backend: format!("wgpu/{}", backend(info.backend)),
+        driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
+        address: Some(info.device_pci_bus_id).filter(|a| !a.is_empty()),
+        unusable: unusable(adapter, limits),
+    }
+}
+
+fn kind(kind: wgpu::DeviceType) -> DeviceKind {
+    match kind {
+        wgpu::DeviceType::DiscreteGpu => DeviceKind::DiscreteGpu,
+        wgpu::DeviceType::IntegratedGpu => DeviceKind::IntegratedGpu,
+        wgpu::DeviceType::Cpu => DeviceKind::Software,
+        wgpu::DeviceType::VirtualGpu | wgpu::DeviceType::Other => DeviceKind::Other,
+    }
+}
+
+fn backend(backend: wgpu::Backend) -> &'static str {
+    match backend {
+        wgpu::Backend::Vulkan => "vulkan",
+        wgpu::Backend::Metal => "metal",
+        wgpu::Backend::Dx12 => "dx12",
+        wgpu::Backend::Gl => "gl",
+        wgpu::Backend::BrowserWebGpu => "webgpu",
+        wgpu::Backend::Noop => "noop",
+    }
+}
+
+fn unusable(adapter: &wgpu::Adapter, limits: Limits) -> Option<String> {
+    let flags = adapter.get_downlevel_capabilities().flags;
+    if !flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS) {
+        return Some("it cannot run compute shaders".to_owned());
+    }
+    let wanted = wanted(adapter, limits);
+    let mut lacking = None;
+    let mut note = |name: &'static str, wanted: u64, has: u64| {
+        lacking.get_or_insert_with(|| format!("it allows {name} of {has} only, and {wanted} is asked for"));
+    };
+    wanted.check_limits_with_fail_fn(&adapter.limits(), true, &mut note);
+    let short = |name: &str, has: u32, least: u32| (has < least).then(|| format!("it allows {name} of {has} only"));
+    lacking
+        .or_else(|| short("workgroups", wanted.max_compute_invocations_per_workgroup, crate::wgsl::GROUP))
+        .or_else(|| short("workgroup memory", wanted.max_compute_workgroup_storage_size, 16 << 10))
+        .or_else(|| short("storage buffers per stage", wanted.max_storage_buffers_per_shader_stage, 4))
+}
+
+/// The limits to ask for.
+pub(crate) fn wanted(adapter: &wgpu::Adapter, limits: Limits) -> wgpu::Limits {
+    match limits {
+        Limits::Adapter => adapter.limits(),
+        Limits::WebGpuDefault => wgpu::Limits::defaults(),
+    }
+}
+
+/// The features to ask for.
+pub(crate) fn features(adapter: &wgpu::Adapter, timestamps: bool) -> wgpu::Features {
+    let wanted = if timestamps { wgpu::Features::TIMESTAMP_QUERY } else { wgpu::Features::empty() };
+    wanted & adapter.features()
+}
+
+/// Element indices are 32 bits wide; the slack keeps the last, partly filled groups of a grid from wrapping.
+const MAX_INDEX: u64 = u32::MAX as u64 - (1 << 20);
+
+/// What lowering may count on, from the limits that were granted.
+pub(crate) fn caps(limits: &wgpu::Limits) -> Caps {
+    Caps {
+        max_buffer_bytes: limits.max_buffer_size / 16 * 16,
+        max_binding_bytes: limits.max_storage_buffer_binding_size / 16 * 16 - 512,
+        max_bindings: limits.max_storage_buffers_per_shader_stage as usize,
+        max_index: MAX_INDEX,
+        dtypes: DTYPES.to_vec(),
+        host_memory: false,
+        memory_bytes: None,
+    }
+}
+
+/// The limits as kernels see them. What is bound is rounded to alignments, for which `caps` left room.
+pub(crate) fn shaping(limits: &wgpu::Limits) -> Shaping {
+    Shaping {
+        bindings: limits.max_storage_buffers_per_shader_stage as usize,
+        binding_bytes: limits.max_storage_buffer_binding_size / 16 * 16,
+        max_index: MAX_INDEX,
+    }
+}

@@ -1,0 +1,121 @@
+//! The driver: finds adapters and opens them.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use breakeven_device::{Backend, Device, DeviceError, DeviceInfo, DeviceKind, Result};
+
+use crate::errors::ready;
+use crate::{WgpuDevice, adapter};
+
+/// Which limits a device is opened with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Limits {
+    /// The adapter's own.
+    #[default]
+    Adapter,
+    /// Those that every WebGPU implementation grants.
+    WebGpuDefault,
+}
+
+/// How devices are opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WgpuOptions {
+    /// Which limits they get.
+    pub limits: Limits,
+    /// Fill memory with NaN before it is given out.
+    pub poison: bool,
+    /// Keep wgpu's bounds checks in shaders, which cost about a tenth of a matrix product.
+    pub checked: bool,
+    /// Measure kernel time where the device can.
+    pub timestamps: bool,
+    /// Bytes between host and device that may be in flight.
+    pub in_flight_bytes: u64,
+    /// Submissions that may be in flight.
+    pub in_flight_submissions: usize,
+    /// Bytes that each pool keeps waiting.
+    pub pool_bytes: u64,
+    /// How long a wait asks again and again before it blocks: blocking costs a wake-up.
+    pub spin: Duration,
+    /// How long closing a device waits for its work; what is unfinished then is left to the driver.
+    pub close: Duration,
+}
+
+impl Default for WgpuOptions {
+    fn default() -> WgpuOptions {
+        WgpuOptions {
+            limits: Limits::Adapter,
+            poison: false,
+            checked: false,
+            timestamps: true,
+            in_flight_bytes: 1 << 30,
+            in_flight_submissions: 256,
+            pool_bytes: 4 << 30,
+            spin: Duration::from_micros(200),
+            close: Duration::from_secs(2),
+        }
+    }
+}
+
+/// All adapters that wgpu finds.
+pub struct WgpuBackend {
+    instance: wgpu::Instance,
+    adapters: Vec<(wgpu::Adapter, DeviceInfo)>,
+    options: WgpuOptions,
+}
+
+impl WgpuBackend {
+    /// Looks for adapters. A machine without a graphics driver has none, which is no error.
+    pub fn new(options: WgpuOptions) -> WgpuBackend {
+        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+        descriptor.flags = wgpu::InstanceFlags::empty();
+        let instance = wgpu::Instance::new(descriptor);
+        let find = || ready(instance.enumerate_adapters(wgpu::Backends::all())).unwrap_or_default();
+        let found = catch_unwind(AssertUnwindSafe(find)).unwrap_or_default();
+        let adapters = found.into_iter().map(|a| {
+            let info = adapter::info(&a, options.limits);
+            (a, info)
+        });
+        let adapters = adapters.collect();
+        WgpuBackend { instance, adapters, options }
+    }
+
+    /// Indices of the adapters that are programs on the host's processor, such as lavapipe and `SwiftShader`.
+    pub fn software_adapters(&self) -> Vec<usize> {
+        let software = |i: &usize| self.adapters[*i].1.kind == DeviceKind::Software;
+        (0..self.adapters.len()).filter(software).collect()
+    }
+
+    /// Opens adapter `index`, as a device of this crate.
+    pub fn open_device(&self, index: usize) -> Result<WgpuDevice> {
+        let (adapter, info) = self.adapters.get(index).ok_or_else(|| {
+            DeviceError::Driver(format!("there are {} adapters, so none is {index}", self.adapters.len()))
+        })?;
+        match &info.unusable {
+            Some(reason) => Err(DeviceError::Driver(format!("{} is not usable: {reason}", info.name))),
+            None => WgpuDevice::open(&self.instance, adapter, info.clone(), self.options.clone()),
+        }
+    }
+}
+
+impl Backend for WgpuBackend {
+    fn name(&self) -> &'static str {
+        "wgpu"
+    }
+
+    fn list(&self) -> Vec<DeviceInfo> {
+        self.adapters.iter().map(|(_, info)| info.clone()).collect()
+    }
+
+    fn open(&self, index: usize) -> Result<Arc<dyn Device>> {
+        Ok(Arc::new(self.open_device(index)?))
+    }
+}
+
+impl fmt::Debug for WgpuBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.adapters.iter().map(|(_, info)| &info.name)).finish()
+    }
+}

@@ -1,0 +1,52 @@
+//! What a device did so far, for tests and reports.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// How often a device did what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Command buffers given to the queue.
+    pub submits: u64,
+    /// Compute passes.
+    pub passes: u64,
+    /// Kernels dispatched.
+    pub dispatches: u64,
+    /// Copies from the host.
+    pub uploads: u64,
+    /// Copies to the host.
+    pub reads: u64,
+    /// Pipelines compiled.
+    pub pipelines: u64,
+    /// Bind groups made.
+    pub bind_groups: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub submits: AtomicU64,
+    pub passes: AtomicU64,
+    pub dispatches: AtomicU64,
+    pub uploads: AtomicU64,
+    pub reads: AtomicU64,
+    pub pipelines: AtomicU64,
+    pub bind_groups: AtomicU64,
+}
+
+impl Counts {
+    pub fn read(&self) -> Counters {
+        Counters {
+            submits: self.submits.load(Relaxed),
+            passes: self.passes.load(Relaxed),
+            dispatches: self.dispatches.load(Relaxed),
+            uploads: self.uploads.load(Relaxed),
+            reads: self.reads.load(Relaxed),
+            pipelines: self.pipelines.load(Relaxed),
+            bind_groups: self.bind_groups.load(Relaxed),
+        }
+    }
+}
+
+/// One more.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
+}

@@ -1,0 +1,238 @@
+//! The device: one queue of one adapter.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use breakeven_device::{
+    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, Lane, Memory, MemoryKind, Prepared, Result, Segment,
+    Status, Ticket, Timing,
+};
+use breakeven_ir::{Caps, Kernel, Unsupported};
+
+use crate::backend::WgpuOptions;
+use crate::errors::{lock, panic_text, ready};
+use crate::flight::Flight;
+use crate::kernels::{launch_of, plan};
+use crate::memory::Gpu;
+use crate::pipeline::Pipelines;
+use crate::prepared::WgpuPrepared;
+use crate::submit::{link_bytes, raws, shared_slots, submit};
+use crate::{Counters, adapter};
+
+/// One opened adapter.
+pub struct WgpuDevice {
+    info: DeviceInfo,
+    caps: Caps,
+    flight: Mutex<Flight>,
+    pipelines: Pipelines,
+    gpu: Arc<Gpu>,
+}
+
+/// How long the driver may say that all work is done before it has called every callback.
+const GRACE: Duration = Duration::from_millis(500);
+
+impl WgpuDevice {
+    pub(crate) fn open(
+        instance: &wgpu::Instance,
+        adapter: &wgpu::Adapter,
+        info: DeviceInfo,
+        options: WgpuOptions,
+    ) -> Result<WgpuDevice> {
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("breakeven"),
+            required_features: adapter::features(adapter, options.timestamps),
+            required_limits: adapter::wanted(adapter, options.limits),
+            memory_hints: wgpu::MemoryHints::Performance,
+            ..Default::default()
+        };
+        let refused = |reason: String| DeviceError::Driver(format!("{} cannot be opened: {reason}", info.name));
+        let opened = catch_unwind(AssertUnwindSafe(|| ready(adapter.request_device(&descriptor))))
+            .map_err(|panic| refused(panic_text(panic.as_ref())))?
+            .ok_or_else(|| refused("the driver does not answer at once".to_owned()))?
+            .map_err(|e| refused(e.to_string()))?;
+        let gpu = Gpu::new(instance, opened, options);
+        let caps = adapter::caps(&gpu.limits);
+        Ok(WgpuDevice { info, caps, flight: Mutex::default(), pipelines: Pipelines::default(), gpu: Arc::new(gpu) })
+    }
+
+    /// What it did so far.
+    pub fn counters(&self) -> Counters {
+        self.gpu.counts.read()
+    }
+
+    /// The WGSL text of each dispatch that `kernel` becomes.
+    pub fn texts(&self, kernel: &Kernel) -> std::result::Result<Vec<String>, Unsupported> {
+        let plan = plan(&launch_of(kernel), &adapter::shaping(&self.gpu.limits))?;
+        Ok(plan.dispatches.into_iter().map(|d| d.text).collect())
+    }
+
+    /// Asks the driver what has ended and settles that; never blocks on the device.
+    fn progress(&self, ask: wgpu::PollType) -> Result<std::result::Result<wgpu::PollStatus, wgpu::PollError>> {
+        let asked = if lock(&self.flight).pending() == 0 || self.gpu.verdict.check().is_err() {
+            Ok(Ok(wgpu::PollStatus::QueueEmpty))
+        } else {
+            // A poll panics when the device is lost meanwhile.
+            catch_unwind(AssertUnwindSafe(|| self.gpu.device.poll(ask)))
+        };
+        let status = asked.map_err(|panic| self.gpu.verdict.lose(&panic_text(panic.as_ref())));
+        self.settle();
+        self.gpu.verdict.check()?;
+        status.map_err(|()| DeviceError::Lost { reason: "the driver panicked".to_owned() })
+    }
+
+    fn settle(&self) {
+        let landed = lock(&self.flight).take_done();
+        for (id, landed) in landed {
+            let result = landed.settle(&self.gpu);
+            let held = lock(&self.flight).end(id, result);
+            drop(held);
+        }
+        if let Err(lost) = self.gpu.verdict.check() {
+            let failed = lock(&self.flight).fail_all(&lost);
+            drop(failed);
+        }
+    }
+
+    /// Waits for `ticket` inside the driver, at most `limit`.
+    fn block(&self, ticket: Ticket, limit: Duration) -> Result<bool> {
+        let Some(index) = lock(&self.flight).index(ticket) else { return Ok(true) };
+        let ask = wgpu::PollType::Wait { submission_index: Some(index), timeout: Some(limit) };
+        Ok(self.progress(ask)?.is_ok())
+    }
+
+    fn admit(&self, bytes: u64) -> Result<()> {
+        self.gpu.verdict.check()?;
+        let options = &self.gpu.options;
+        let is_full = || {
+            let flight = lock(&self.flight);
+            flight.pending() > 0
+                && (flight.pending() >= options.in_flight_submissions
+                    || flight.bytes() + bytes > options.in_flight_bytes)
+        };
+        if is_full() {
+            drop(self.progress(wgpu::PollType::Poll)?);
+            if is_full() {
+                return Err(DeviceError::Busy);
+            }
+        }
+        Ok(())
+    }
+
+    fn prepared<'a>(work: &'a Arc<dyn Prepared>) -> Result<&'a WgpuPrepared> {
+        let any: &dyn Any = &**work;
+        any.downcast_ref().ok_or_else(|| DeviceError::Driver("the segment was prepared by another device".into()))
+    }
+}
+
+impl Device for WgpuDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn supports(&self, kernel: &Kernel) -> std::result::Result<(), Unsupported> {
+        plan(&launch_of(kernel), &adapter::shaping(&self.gpu.limits)).map(drop)
+    }
+
+    fn workspace_bytes(&self, kernel: &Kernel) -> u64 {
+        plan(&launch_of(kernel), &adapter::shaping(&self.gpu.limits)).map_or(0, |plan| plan.scratch)
+    }
+
+    fn alloc(&self, bytes: u64, _: MemoryKind) -> Result<Buffer> {
+        self.gpu.alloc(bytes)
+    }
+
+    fn prepare(&self, segment: &Segment) -> Result<Arc<dyn Prepared>> {
+        Ok(Arc::new(WgpuPrepared::new(&self.gpu, &self.pipelines, segment)?))
+    }
+
+    fn submit(&self, work: &Arc<dyn Prepared>, binding: Binding, _: Lane, after: &[Ticket]) -> Result<Ticket> {
+        let work = Self::prepared(work)?;
+        if let Some(ticket) = after.iter().find(|t| matches!(lock(&self.flight).status(**t), Status::Failed(_))) {
+            return Err(DeviceError::Driver(format!("{ticket:?} failed, which this work comes after")));
+        }
+        self.admit(link_bytes(work, &binding))?;
+        let shared = shared_slots(&raws(&self.gpu, &binding, work.slots)?);
+        let submission = match shared {
+            Some(slots) => submit(&self.gpu, &*work.merge(&self.gpu, &self.pipelines, slots)?, &binding)?,
+            None => submit(&self.gpu, work, &binding)?,
+        };
+        Ok(lock(&self.flight).start(submission))
+    }
+
+    fn poll(&self, ticket: Ticket) -> Status {
+        let known = lock(&self.flight).status(ticket);
+        if known != Status::Pending {
+            return known;
+        }
+        // A failure to ask is the failure of everything pending, this ticket included.
+        drop(self.progress(wgpu::PollType::Poll));
+        lock(&self.flight).status(ticket)
+    }
+
+    fn wait(&self, ticket: Ticket, deadline: Deadline) -> Result<Timing> {
+        let start = Instant::now();
+        let mut done_since: Option<Instant> = None;
+        loop {
+            match self.poll(ticket) {
+                Status::Failed(e) => return Err(e),
+                Status::Done => return Ok(Timing { wait: start.elapsed(), ..lock(&self.flight).timing(ticket) }),
+                Status::Pending if deadline.has_passed() => {
+                    let pending = lock(&self.flight).pending();
+                    return Err(DeviceError::Timeout { waited: deadline.waited(), pending });
+                }
+                Status::Pending if start.elapsed() < self.gpu.options.spin => std::hint::spin_loop(),
+                Status::Pending if self.block(ticket, deadline.remaining())? => {
+                    // Another thread may be about to call the callbacks; the driver may also have lost them.
+                    if done_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
+                        self.gpu.verdict.lose("work was reported done and never delivered");
+                    }
+                    std::thread::yield_now();
+                }
+                Status::Pending => {}
+            }
+        }
+    }
+
+    fn memory(&self) -> Memory {
+        Memory { pool: self.gpu.pool(), budget: None, pending: lock(&self.flight).pending() }
+    }
+
+    fn trim(&self, age: Duration) {
+        self.gpu.trim(age);
+    }
+
+    fn now(&self) -> Duration {
+        self.gpu.now()
+    }
+}
+
+impl Drop for WgpuDevice {
+    /// Waits for unfinished work as long as the options say; then leaves it to the driver, whose own destructors would
+    /// wait for ever.
+    fn drop(&mut self) {
+        let deadline = Deadline::after(self.gpu.options.close);
+        while !deadline.has_passed() && self.gpu.verdict.check().is_ok() {
+            let Some(newest) = lock(&self.flight).newest() else { return };
+            let timeout = Some(deadline.remaining());
+            drop(self.progress(wgpu::PollType::Wait { submission_index: Some(newest), timeout }));
+        }
+        let left = lock(&self.flight).take_pending();
+        if !left.is_empty() {
+            self.gpu.abandon();
+            std::mem::forget(left);
+        }
+    }
+}
+
+impl fmt::Debug for WgpuDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WgpuDevice({})", self.info.name)
+    }
+}

@@ -1,0 +1,230 @@
+//! Submissions in flight: what they hold, and what is done when they end.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use breakeven_device::{Buffer, DeviceError, ReadCell, Status, Ticket, Timing};
+
+use crate::memory::Gpu;
+use crate::staging::Clock;
+
+/// Callbacks that a submission still waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    left: AtomicUsize,
+    failed: AtomicBool,
+}
+
+/// One callback. Dropped without an answer, it counts as failed: a lost callback must not hang a wait.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    marks: Arc<Marks>,
+    good: bool,
+}
+
+impl Marks {
+    /// One more callback to wait for.
+    pub fn add(self: &Arc<Marks>) -> Mark {
+        self.left.fetch_add(1, SeqCst);
+        Mark { marks: self.clone(), good: false }
+    }
+
+    fn are_done(&self) -> bool {
+        self.left.load(SeqCst) == 0
+    }
+}
+
+impl Mark {
+    /// The callback came.
+    pub fn answer(mut self, good: bool) {
+        self.good = good;
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        if !self.good {
+            self.marks.failed.store(true, SeqCst);
+        }
+        self.marks.left.fetch_sub(1, SeqCst);
+    }
+}
+
+/// What a submission holds until it ends.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    pub index: wgpu::SubmissionIndex,
+    pub marks: Arc<Marks>,
+    pub timing: Timing,
+    /// Bytes it moves between host and device.
+    pub bytes: u64,
+    pub load: Load,
+    /// Buffers it works on, which stay reserved until then.
+    pub held: Vec<Buffer>,
+}
+
+/// Host-visible memory of a submission.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    pub uploads: Vec<(u64, wgpu::Buffer)>,
+    pub reads: Vec<(ReadCell, u64, Option<wgpu::Buffer>)>,
+    pub clock: Option<Clock>,
+}
+
+/// All submissions of a device.
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    next: u64,
+    pending: BTreeMap<u64, Submission>,
+    ended: HashMap<u64, Result<Timing, DeviceError>>,
+    order: VecDeque<u64>,
+    bytes: u64,
+}
+
+/// Ended submissions whose timing is remembered.
+const REMEMBERED: usize = 4096;
+
+impl Flight {
+    /// Submissions not ended.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Bytes between host and device that are in flight.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes a submission in.
+    pub fn start(&mut self, submission: Submission) -> Ticket {
+        let id = self.next;
+        self.next += 1;
+        self.bytes += submission.bytes;
+        self.pending.insert(id, submission);
+        Ticket(id)
+    }
+
+    /// A submission that has nothing to wait for.
+    pub fn start_ended(&mut self, timing: Timing) -> Ticket {
+        let id = self.next;
+        self.next += 1;
+        self.end(id, Ok(timing));
+        Ticket(id)
+    }
+
+    /// Index of a submission in wgpu's count, while it is pending.
+    pub fn index(&self, ticket: Ticket) -> Option<wgpu::SubmissionIndex> {
+        self.pending.get(&ticket.0).map(|s| s.index.clone())
+    }
+
+    /// Index of the newest submission that is pending.
+    pub fn newest(&self) -> Option<wgpu::SubmissionIndex> {
+        self.pending.values().next_back().map(|s| s.index.clone())
+    }
+
+    /// How a submission stands, by what was settled so far.
+    pub fn status(&self, ticket: Ticket) -> Status {
+        match self.ended.get(&ticket.0) {
+            Some(Err(e)) => Status::Failed(e.clone()),
+            Some(Ok(_)) => Status::Done,
+            None if self.pending.contains_key(&ticket.0) => Status::Pending,
+            None if ticket.0 < self.next => Status::Done,
+            None => Status::Failed(DeviceError::Driver(format!("{ticket:?} was never given out"))),
+        }
+    }
+
+    /// Timing of an ended submission.
+    pub fn timing(&self, ticket: Ticket) -> Timing {
+        self.ended.get(&ticket.0).and_then(|r| r.clone().ok()).unwrap_or_default()
+    }
+
+    /// Host-visible memory of submissions whose callbacks have all come; they stay pending until [`Flight::end`].
+    pub fn take_done(&mut self) -> Vec<(u64, Landed)> {
+        let done = self.pending.iter_mut().filter(|(_, s)| s.marks.are_done() && s.index_is_open());
+        done.map(|(&id, s)| (id, s.land())).collect()
+    }
+
+    /// A submission ended; gives its buffers to be dropped outside of any lock.
+    pub fn end(&mut self, id: u64, result: Result<Timing, DeviceError>) -> Vec<Buffer> {
+        let held = self.pending.remove(&id).map(|s| {
+            self.bytes -= s.bytes;
+            s.held
+        });
+        self.ended.insert(id, result);
+        self.order.push_back(id);
+        if self.order.len() > REMEMBERED
+            && let Some(old) = self.order.pop_front()
+        {
+            // Failures are kept: forgotten tickets count as done.
+            if self.ended.get(&old).is_some_and(Result::is_ok) {
+                self.ended.remove(&old);
+            }
+        }
+        held.unwrap_or_default()
+    }
+
+    /// The device is lost: whatever was pending has failed. What it held is left to the driver.
+    pub fn fail_all(&mut self, error: &DeviceError) -> Vec<Submission> {
+        let pending = std::mem::take(&mut self.pending);
+        self.bytes = 0;
+        pending.keys().for_each(|id| drop(self.ended.insert(*id, Err(error.clone()))));
+        pending.into_values().collect()
+    }
+
+    /// Takes all that is pending out, to be leaked.
+    pub fn take_pending(&mut self) -> Vec<Submission> {
+        std::mem::take(&mut self.pending).into_values().collect()
+    }
+}
+
+/// A submission whose work is done and whose memory has not been looked at.
+pub(crate) struct Landed {
+    load: Load,
+    timing: Timing,
+    failed: bool,
+}
+
+impl Submission {
+    /// False once its memory was taken to be settled.
+    fn index_is_open(&self) -> bool {
+        self.timing.read != Duration::MAX
+    }
+
+    fn land(&mut self) -> Landed {
+        let timing = self.timing;
+        self.timing.read = Duration::MAX;
+        Landed { load: std::mem::take(&mut self.load), timing, failed: self.marks.failed.load(SeqCst) }
+    }
+}
+
+impl Landed {
+    /// Fills the reads and gives host-visible memory back.
+    pub fn settle(self, gpu: &Gpu) -> Result<Timing, DeviceError> {
+        if self.failed {
+            self.load.uploads.iter().for_each(|(bytes, _)| gpu.staging.forget_write(*bytes));
+            gpu.verdict.check()?;
+            let error = gpu.verdict.take_uncaptured();
+            return Err(error.unwrap_or_else(|| DeviceError::Lost { reason: "the driver dropped a submission".into() }));
+        }
+        let start = Instant::now();
+        for (bytes, buffer) in self.load.uploads {
+            gpu.staging.put_write(bytes, buffer, gpu.now());
+        }
+        let mut timing = self.timing;
+        if let Some(clock) = self.load.clock {
+            timing.kernel = clock.read(gpu.queue.get_timestamp_period());
+            gpu.staging.put_clock(clock);
+        }
+        for (cell, bytes, buffer) in self.load.reads {
+            let memory = match buffer {
+                Some(buffer) => gpu.staging.take_read(bytes, buffer, gpu.now())?,
+                None => breakeven_device::HostMemory::zeroed(0),
+            };
+            cell.fill(memory);
+        }
+        timing.read = start.elapsed();
+        Ok(timing)
+    }
+}

@@ -1,0 +1,156 @@
+//! Kernels as dispatches: one file for each shape of work.
+
+mod gather;
+mod map;
+mod matmul;
+mod reduce;
+mod row_wise;
+
+use breakeven_ir::{Body, DType, Expr, Kernel, Launch, Shape, Unsupported};
+
+use crate::wgsl::{Bound, Place, Stored, Tensor, Width, check};
+
+/// Limits of a device that shape its dispatches.
+#[derive(Clone, Copy, Debug)]
+pub struct Shaping {
+    /// Storage buffers that one dispatch can bind.
+    pub bindings: usize,
+    /// Largest part of a buffer that can be bound, in bytes.
+    pub binding_bytes: u64,
+    /// Highest number of elements, and of any element.
+    pub max_index: u64,
+}
+
+/// One dispatch: its text, its arguments, what it binds, how many groups it has.
+#[derive(Clone, Debug)]
+pub struct Dispatch {
+    /// The WGSL module.
+    pub text: String,
+    /// Words of the argument block.
+    pub args: Vec<u32>,
+    /// Storage buffers, in the order of their bindings.
+    pub bound: Vec<Bound>,
+    /// Workgroups, to be folded into a grid.
+    pub groups: u64,
+}
+
+/// What a launch becomes.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Dispatches in order, each seeing what the ones before it wrote.
+    pub dispatches: Vec<Dispatch>,
+    /// Scratch memory they need, in bytes.
+    pub scratch: u64,
+}
+
+impl Plan {
+    /// Takes `bytes` of scratch memory; gives its start.
+    pub(crate) fn take_scratch(&mut self, bytes: u64) -> u64 {
+        let start = self.scratch;
+        self.scratch = (start + bytes).next_multiple_of(256);
+        start
+    }
+}
+
+/// Compiles a launch to text.
+pub fn plan(launch: &Launch, shaping: &Shaping) -> Result<Plan, Unsupported> {
+    check_operands(&launch.kernel, shaping)?;
+    let tensors = |operands: Vec<&breakeven_ir::Operand>, slots: &[usize]| -> Vec<Tensor> {
+        operands.into_iter().zip(slots).map(|(o, &slot)| Tensor::slot(o, slot)).collect()
+    };
+    let inputs = tensors(launch.kernel.inputs(), &launch.inputs);
+    let outputs = tensors(launch.kernel.outputs(), &launch.outputs);
+    let mut plan = Plan::default();
+    if outputs.iter().all(|o| o.layout.shape.is_empty()) {
+        return Ok(plan);
+    }
+    match &launch.kernel {
+        Kernel::Map(k) => map::plan(&mut plan, k, inputs, outputs)?,
+        Kernel::Reduce(k) => reduce::plan(&mut plan, k, inputs, outputs)?,
+        Kernel::RowWise(k) => row_wise::plan(&mut plan, k, inputs, outputs)?,
+        Kernel::MatMul(k) => matmul::plan(&mut plan, k, inputs, outputs)?,
+        Kernel::Gather(k) => gather::plan(&mut plan, k, inputs, outputs)?,
+    }
+    check_bindings(&plan, shaping).map(|()| plan)
+}
+
+/// A launch of `kernel` with a slot of its own for each operand, to ask whether it can be compiled.
+pub fn launch_of(kernel: &Kernel) -> Launch {
+    let (inputs, outputs) = (kernel.inputs().len(), kernel.outputs().len());
+    Launch {
+        kernel: kernel.clone(),
+        inputs: (0..inputs).collect(),
+        outputs: (inputs..inputs + outputs).collect(),
+        workspace: None,
+    }
+}
+
+/// Element types that kernels work on.
+pub const DTYPES: [DType; 6] = [DType::F32, DType::I64, DType::I32, DType::U32, DType::U8, DType::Bool];
+
+fn check_operands(kernel: &Kernel, shaping: &Shaping) -> Result<(), Unsupported> {
+    for operand in kernel.inputs().into_iter().chain(kernel.outputs()) {
+        if !DTYPES.contains(&operand.dtype) {
+            return Err(Unsupported(match operand.dtype {
+                DType::U64 => "WGSL has no 64-bit integers".to_owned(),
+                DType::F64 => "WGSL has no 64-bit floats".to_owned(),
+                other => format!("there are no kernels for {other} yet"),
+            }));
+        }
+        let highest = operand.layout.span().map_or(0, |(_, high)| high as u64);
+        if operand.layout.shape.elements() as u64 > shaping.max_index || highest > shaping.max_index {
+            return Err(Unsupported(format!("an index of {} elements needs more than 32 bits", operand.layout.shape)));
+        }
+    }
+    Ok(())
+}
+
+fn check_bindings(plan: &Plan, shaping: &Shaping) -> Result<(), Unsupported> {
+    for dispatch in &plan.dispatches {
+        if dispatch.bound.len() > shaping.bindings {
+            let (wanted, most) = (dispatch.bound.len(), shaping.bindings);
+            return Err(Unsupported(format!("it binds {wanted} buffers and this device binds at most {most}")));
+        }
+        let bytes = dispatch.bound.iter().map(|b| b.range.end - b.range.start).max().unwrap_or(0);
+        if bytes > shaping.binding_bytes {
+            let most = shaping.binding_bytes;
+            return Err(Unsupported(format!("it binds {bytes} bytes at once and this device binds at most {most}")));
+        }
+    }
+    Ok(())
+}
+
+/// The body of an expression, if WGSL can spell it.
+fn body_of(expr: &Expr) -> Result<Body, Unsupported> {
+    let body = expr.lower();
+    check(&body).map(|()| body)
+}
+
+/// Where a kernel writes that cannot write bytes: `out` itself, or words in scratch memory that `pack` turns into bytes.
+fn word_output(plan: &mut Plan, out: &Tensor) -> Tensor {
+    if out.stored.width() != Width::Byte {
+        return out.clone();
+    }
+    let shape: &Shape = &out.layout.shape;
+    let start = plan.take_scratch(4 * shape.elements() as u64);
+    Tensor::scratch(out.stored.dtype, shape, start)
+}
+
+/// Copies what was written to `words` into `out`, unless they are one.
+fn pack(plan: &mut Plan, words: Tensor, out: Tensor) -> Result<(), Unsupported> {
+    if words.place == out.place {
+        return Ok(());
+    }
+    let body = Expr::identity(out.stored.dtype).lower();
+    map::push(plan, &body, &[], vec![words], out)
+}
+
+/// Elements stored as they are in a slot.
+fn stored(dtype: DType) -> Stored {
+    Stored { dtype, in_words: false }
+}
+
+/// True for memory that no slot stands for.
+fn is_scratch(tensor: &Tensor) -> bool {
+    tensor.place == Place::Scratch
+}

@@ -1,0 +1,10 @@
+//! Stub.
+
+use breakeven_ir::{ReduceRows, Unsupported};
+
+use super::Plan;
+use crate::wgsl::Tensor;
+
+pub(super) fn plan(_: &mut Plan, _: &ReduceRows, _: Vec<Tensor>, _: Vec<Tensor>) -> Result<(), Unsupported> {
+    Err(Unsupported("it is not written yet".to_owned()))
+}

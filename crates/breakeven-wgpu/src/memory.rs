@@ -1,0 +1,182 @@
+//! The open device and its memory.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use breakeven_device::{Buffer, DeviceError, Pool, Result, size_class};
+
+use crate::backend::WgpuOptions;
+use crate::counters::Counts;
+use crate::errors::{Verdict, guarded, lock};
+use crate::staging::Staging;
+
+/// One opened adapter: what buffers, submissions and pipelines all need.
+pub(crate) struct Gpu {
+    pub queue: ManuallyDrop<wgpu::Queue>,
+    pub device: ManuallyDrop<wgpu::Device>,
+    /// Some drivers crash when their instance goes before their devices.
+    _instance: wgpu::Instance,
+    pub limits: wgpu::Limits,
+    pub options: WgpuOptions,
+    pub verdict: Verdict,
+    pub counts: Counts,
+    pub staging: Staging,
+    pool: Mutex<Pool<Raw>>,
+    ids: AtomicU64,
+    start: Instant,
+    /// Work was left running: nothing of the device may be dropped, since that would wait for it without limit.
+    abandoned: AtomicBool,
+}
+
+/// A buffer of the driver with a number that no other ever has.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    pub id: u64,
+    pub buffer: wgpu::Buffer,
+}
+
+/// Memory behind a [`Buffer`] of this device; goes back to the pool when the last holder lets go.
+pub(crate) struct WgpuMemory {
+    gpu: Arc<Gpu>,
+    raw: Option<Raw>,
+    bytes: u64,
+}
+
+impl Gpu {
+    pub fn new(instance: &wgpu::Instance, (device, queue): (wgpu::Device, wgpu::Queue), options: WgpuOptions) -> Gpu {
+        let verdict = Verdict::default();
+        verdict.listen(&device);
+        Gpu {
+            limits: device.limits(),
+            queue: ManuallyDrop::new(queue),
+            device: ManuallyDrop::new(device),
+            _instance: instance.clone(),
+            verdict,
+            counts: Counts::default(),
+            staging: Staging::new(options.pool_bytes),
+            pool: Mutex::new(Pool::new(options.pool_bytes)),
+            ids: AtomicU64::new(0),
+            start: Instant::now(),
+            abandoned: AtomicBool::new(false),
+            options,
+        }
+    }
+
+    /// Time since the device was opened.
+    pub fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Never drop the device.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Relaxed);
+    }
+
+    /// Runs calls of wgpu and gives back the error they raise.
+    pub fn guarded<T>(&self, act: impl FnOnce() -> T) -> Result<T> {
+        self.verdict.check()?;
+        guarded(&self.device, &self.verdict, act)
+    }
+
+    /// Memory of `bytes`, from the pool or new.
+    pub fn alloc(self: &Arc<Gpu>, bytes: u64) -> Result<Buffer> {
+        self.verdict.check()?;
+        let padded = bytes.next_multiple_of(16);
+        if padded > self.limits.max_buffer_size {
+            return Err(DeviceError::OutOfMemory { wanted: bytes, left: Some(self.limits.max_buffer_size) });
+        }
+        let pooled = lock(&self.pool).take(bytes);
+        let raw = match pooled {
+            Some(raw) => raw,
+            None => self.create(bytes)?,
+        };
+        if self.options.poison {
+            let nan = vec![0xFF; raw.buffer.size() as usize];
+            self.guarded(|| self.queue.write_buffer(&raw.buffer, 0, &nan))?;
+        }
+        Ok(Buffer::new(WgpuMemory { gpu: self.clone(), raw: Some(raw), bytes }, bytes))
+    }
+
+    fn create(&self, bytes: u64) -> Result<Raw> {
+        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        let buffer = self.create_buffer(bytes, usage, false)?;
+        lock(&self.pool).made(bytes);
+        Ok(Raw { id: self.ids.fetch_add(1, Relaxed), buffer })
+    }
+
+    /// A new buffer for `bytes`. When memory runs out, the pools are emptied and it is tried once more.
+    pub fn create_buffer(&self, bytes: u64, usage: wgpu::BufferUsages, mapped: bool) -> Result<wgpu::Buffer> {
+        let most = self.limits.max_buffer_size / 16 * 16;
+        let size = size_class(bytes).min(most.max(bytes.next_multiple_of(16)));
+        let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: mapped };
+        let make = || self.guarded(|| self.device.create_buffer(&descriptor));
+        match make() {
+            Err(DeviceError::OutOfMemory { .. }) => {
+                self.trim(Duration::ZERO);
+                make().map_err(|e| match e {
+                    DeviceError::OutOfMemory { .. } => DeviceError::OutOfMemory { wanted: bytes, left: None },
+                    other => other,
+                })
+            }
+            other => other,
+        }
+    }
+
+    /// Give back pooled memory that nobody has used for `age`.
+    pub fn trim(&self, age: Duration) {
+        let before = if age.is_zero() { Duration::MAX } else { self.now().saturating_sub(age) };
+        let old = lock(&self.pool).trim(before);
+        // Bind groups still hold the buffers; destroying frees their memory all the same.
+        old.iter().for_each(|raw| raw.buffer.destroy());
+        self.staging.trim(before);
+    }
+
+    /// Counters of the pool.
+    pub fn pool(&self) -> breakeven_device::PoolCounters {
+        lock(&self.pool).counters()
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        if self.abandoned.load(Relaxed) || self.verdict.check().is_err() {
+            return;
+        }
+        // SAFETY: neither is touched again: this is the destructor of the only struct that holds them, and nothing after
+        // this line reads them. The queue goes first, as it would without `ManuallyDrop`.
+        unsafe {
+            ManuallyDrop::drop(&mut self.queue);
+            ManuallyDrop::drop(&mut self.device);
+        }
+    }
+}
+
+impl fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Gpu({:?})", *self.device)
+    }
+}
+
+impl WgpuMemory {
+    /// The driver's buffer.
+    pub fn raw(&self) -> &Raw {
+        self.raw.as_ref().expect("memory is taken out only when it is dropped")
+    }
+
+    /// True when it is memory of this very device.
+    pub fn is_of(&self, gpu: &Arc<Gpu>) -> bool {
+        Arc::ptr_eq(&self.gpu, gpu)
+    }
+}
+
+impl Drop for WgpuMemory {
+    fn drop(&mut self) {
+        if let Some(raw) = self.raw.take() {
+            let refused = lock(&self.gpu.pool).put(self.bytes, raw, self.gpu.now());
+            refused.iter().for_each(|raw| raw.buffer.destroy());
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Segments compiled for this device.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use breakeven_device::{Prepared, Result, Segment, SegmentStep};
+use breakeven_ir::Launch;
+
+use crate::counters::count;
+use crate::errors::lock;
+use crate::kernels::{Dispatch, plan};
+use crate::memory::{Gpu, Raw};
+use crate::pipeline::{Pipeline, Pipelines};
+use crate::wgsl::{Bound, Place};
+
+/// A segment with its pipelines, its arguments in device memory, and the bind groups of the buffers it saw last.
+#[derive(Debug)]
+pub(crate) struct WgpuPrepared {
+    pub steps: Vec<Step>,
+    /// Scratch memory of its own that a submission needs, in bytes.
+    pub scratch: u64,
+    /// Highest slot it names, plus one.
+    pub slots: usize,
+    segment: Segment,
+    args: Option<wgpu::Buffer>,
+    groups: Mutex<Vec<(Vec<u64>, Arc<Groups>)>>,
+    /// The same segment with slots that stand for one buffer made one.
+    merged: Mutex<HashMap<Vec<usize>, Arc<WgpuPrepared>>>,
+}
+
+impl Prepared for WgpuPrepared {}
+
+/// Bind groups of all dispatches, in order.
+pub(crate) type Groups = Vec<wgpu::BindGroup>;
+
+/// What is encoded, in order.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Upload {
+        upload: usize,
+        slot: usize,
+    },
+    /// Dispatches in one compute pass.
+    Pass(Vec<Ready>),
+    Copy {
+        from: usize,
+        to: usize,
+        bytes: u64,
+    },
+    Download {
+        slot: usize,
+        bytes: u64,
+        read: usize,
+    },
+}
+
+/// A dispatch with its pipeline and its part of the argument buffer.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub pipeline: Arc<Pipeline>,
+    pub grid: [u32; 3],
+    bound: Vec<Bound>,
+    args: (u64, u64),
+    workspace: Option<usize>,
+}
+
+/// Sets of buffers whose bind groups are kept.
+const REMEMBERED: usize = 8;
+
+impl WgpuPrepared {
+    /// Compiles every launch of `segment`.
+    pub fn new(gpu: &Gpu, pipelines: &Pipelines, segment: &Segment) -> Result<WgpuPrepared> {
+        let shaping = crate::adapter::shaping(&gpu.limits);
+        let (mut steps, mut words, mut scratch) = (Vec::new(), Vec::new(), 0);
+        for step in ordered(&segment.steps) {
+            match step {
+                SegmentStep::Upload { upload, slot } => steps.push(Step::Upload { upload: *upload, slot: *slot }),
+                SegmentStep::Copy { from, to, bytes } => {
+                    steps.push(Step::Copy { from: *from, to: *to, bytes: *bytes });
+                }
+                SegmentStep::Download { slot, bytes, read } => {
+                    steps.push(Step::Download { slot: *slot, bytes: *bytes, read: *read });
+                }
+                SegmentStep::Launch(launch) => {
+                    let plan = plan(launch, &shaping)?;
+                    if launch.workspace.is_none() {
+                        scratch = scratch.max(plan.scratch);
+                    }
+                    for dispatch in &plan.dispatches {
+                        let ready = make_ready(gpu, pipelines, launch, dispatch, &mut words)?;
+                        match steps.last_mut() {
+                            Some(Step::Pass(pass)) => pass.push(ready),
+                            _ => steps.push(Step::Pass(vec![ready])),
+                        }
+                    }
+                }
+            }
+        }
+        Ok(WgpuPrepared {
+            steps,
+            scratch,
+            slots: slots(segment),
+            segment: segment.clone(),
+            args: upload_args(gpu, &words)?,
+            groups: Mutex::default(),
+            merged: Mutex::default(),
+        })
+    }
+
+    /// The bind groups for these buffers: those of the last few sets are kept.
+    pub fn groups(&self, gpu: &Gpu, buffers: &[&Raw], scratch: Option<&Raw>) -> Result<Arc<Groups>> {
+        let key: Vec<u64> = buffers.iter().chain(&scratch).map(|raw| raw.id).collect();
+        if let Some((_, known)) = lock(&self.groups).iter().find(|(k, _)| *k == key) {
+            return Ok(known.clone());
+        }
+        let made = Arc::new(gpu.guarded(|| self.bind_all(gpu, buffers, scratch))?);
+        let mut groups = lock(&self.groups);
+        if groups.len() == REMEMBERED {
+            groups.remove(0);
+        }
+        groups.push((key, made.clone()));
+        Ok(made)
+    }
+
+    fn bind_all(&self, gpu: &Gpu, buffers: &[&Raw], scratch: Option<&Raw>) -> Groups {
+        let passes = self.steps.iter().filter_map(|s| if let Step::Pass(pass) = s { Some(pass) } else { None });
+        passes.flatten().map(|ready| self.bind(gpu, ready, buffers, scratch)).collect()
+    }
+
+    fn bind(&self, gpu: &Gpu, ready: &Ready, buffers: &[&Raw], scratch: Option<&Raw>) -> wgpu::BindGroup {
+        let part = |buffer, start: u64, bytes: u64| {
+            let size = std::num::NonZeroU64::new(bytes);
+            wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset: start, size })
+        };
+        let args = self.args.as_ref().expect("a dispatch has arguments");
+        let mut entries = vec![wgpu::BindGroupEntry { binding: 0, resource: part(args, ready.args.0, ready.args.1) }];
+        for (binding, bound) in (1u32..).zip(&ready.bound) {
+            let raw = match (bound.place, ready.workspace) {
+                (Place::Slot(slot), _) | (Place::Scratch, Some(slot)) => buffers[slot],
+                (Place::Scratch, None) => scratch.expect("scratch memory was taken for the segment"),
+            };
+            let resource = part(&raw.buffer, bound.range.start, bound.range.end - bound.range.start);
+            entries.push(wgpu::BindGroupEntry { binding, resource });
+        }
+        count(&gpu.counts.bind_groups);
+        let layout = &ready.pipeline.layout;
+        gpu.device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout, entries: &entries })
+    }
+
+    /// The segment for a binding in which some slots stand for one buffer; `slot[i]` is the first that stands for the
+    /// buffer of slot `i`. wgpu refuses a buffer that is bound twice and written.
+    pub fn merge(&self, gpu: &Gpu, pipelines: &Pipelines, slot: Vec<usize>) -> Result<Arc<WgpuPrepared>> {
+        if let Some(known) = lock(&self.merged).get(&slot) {
+            return Ok(known.clone());
+        }
+        let steps = self.segment.steps.iter().map(|step| renamed(step, &slot)).collect();
+        let made = Arc::new(WgpuPrepared::new(gpu, pipelines, &Segment { steps })?);
+        lock(&self.merged).insert(slot, made.clone());
+        Ok(made)
+    }
+}
+
+fn make_ready(
+    gpu: &Gpu,
+    pipelines: &Pipelines,
+    launch: &Launch,
+    dispatch: &Dispatch,
+    words: &mut Vec<u32>,
+) -> Result<Ready> {
+    let align = gpu.limits.min_uniform_buffer_offset_alignment as usize / 4;
+    words.resize(words.len().next_multiple_of(align), 0);
+    let start = words.len();
+    words.extend_from_slice(&dispatch.args);
+    words.resize(words.len().next_multiple_of(4), 0);
+    Ok(Ready {
+        pipeline: pipelines.get(gpu, dispatch)?,
+        grid: fold(dispatch.groups, gpu.limits.max_compute_workgroups_per_dimension),
+        bound: dispatch.bound.clone(),
+        args: (4 * start as u64, 4 * (words.len() - start) as u64),
+        workspace: launch.workspace,
+    })
+}
+
+fn upload_args(gpu: &Gpu, words: &[u32]) -> Result<Option<wgpu::Buffer>> {
+    if words.is_empty() {
+        return Ok(None);
+    }
+    let bytes: &[u8] = bytemuck::cast_slice(words);
+    let buffer = gpu.create_buffer(bytes.len() as u64, wgpu::BufferUsages::UNIFORM, true)?;
+    let view = buffer.slice(..bytes.len() as u64).get_mapped_range_mut();
+    view.map_err(|e| breakeven_device::DeviceError::Driver(e.to_string()))?.copy_from_slice(bytes);
+    buffer.unmap();
+    Ok(Some(buffer))
+}
+
+/// A grid of at least `groups` groups with no side over `most`, and as few too many as possible.
+pub(crate) fn fold(groups: u64, most: u32) -> [u32; 3] {
+    let rows = groups.div_ceil(u64::from(most));
+    [groups.div_ceil(rows) as u32, rows as u32, 1]
+}
+
+/// Uploads moved to the front and downloads to the back where nothing else touches their slot in between, so that the
+/// launches are one pass.
+fn ordered(steps: &[SegmentStep]) -> Vec<&SegmentStep> {
+    let (mut first, mut middle, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    for (i, step) in steps.iter().enumerate() {
+        let untouched = |slot: &usize, others: &[SegmentStep]| !others.iter().any(|s| touches(s, *slot));
+        match step {
+            SegmentStep::Upload { slot, .. } if untouched(slot, &steps[..i]) => first.push(step),
+            SegmentStep::Download { slot, .. } if untouched(slot, &steps[i + 1..]) => last.push(step),
+            _ => middle.push(step),
+        }
+    }
+    first.into_iter().chain(middle).chain(last).collect()
+}
+
+fn touches(step: &SegmentStep, slot: usize) -> bool {
+    named(step).contains(&slot)
+}
+
+fn named(step: &SegmentStep) -> Vec<usize> {
+    match step {
+        SegmentStep::Upload { slot, .. } | SegmentStep::Download { slot, .. } => vec![*slot],
+        SegmentStep::Copy { from, to, .. } => vec![*from, *to],
+        SegmentStep::Launch(l) => l.inputs.iter().chain(&l.outputs).chain(&l.workspace).copied().collect(),
+    }
+}
+
+fn slots(segment: &Segment) -> usize {
+    segment.steps.iter().flat_map(named).map(|slot| slot + 1).max().unwrap_or(0)
+}
+
+fn renamed(step: &SegmentStep, slot: &[usize]) -> SegmentStep {
+    let mut step = step.clone();
+    match &mut step {
+        SegmentStep::Upload { slot: own, .. } | SegmentStep::Download { slot: own, .. } => *own = slot[*own],
+        SegmentStep::Copy { from, to, .. } => (*from, *to) = (slot[*from], slot[*to]),
+        SegmentStep::Launch(l) => {
+            let all = l.inputs.iter_mut().chain(&mut l.outputs).chain(&mut l.workspace);
+            all.for_each(|own| *own = slot[*own]);
+        }
+    }
+    step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grid_covers_its_groups_and_hardly_more() {
+        for groups in [1, 65_535, 65_536, 70_001, 10_000_000] {
+            let [x, y, z] = fold(groups, 65_535).map(u64::from);
+            assert!(x <= 65_535 && y <= 65_535 && z == 1);
+            assert!((groups..groups + y).contains(&(x * y)), "{groups}: {x} x {y}");
+        }
+    }
+
+    #[test]
+    fn uploads_go_first_and_downloads_last_unless_a_slot_is_used_in_between() {
+        let upload = |slot| SegmentStep::Upload { upload: slot, slot };
+        let download = |slot| SegmentStep::Download { slot, bytes: 4, read: slot };
+        let copy = |from, to| SegmentStep::Copy { from, to, bytes: 4 };
+        let steps = [upload(0), copy(0, 1), download(1), upload(2), copy(2, 3), upload(0), download(3)];
+        let order: Vec<&SegmentStep> = ordered(&steps);
+        let want = [upload(0), upload(2), copy(0, 1), copy(2, 3), upload(0), download(1), download(3)];
+        assert!(order.into_iter().eq(&want));
+    }
+}

@@ -1,0 +1,138 @@
+//! Host-visible memory that copies pass through, kept between submissions.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use breakeven_device::{DeviceError, HostMemory, Pool, Result};
+
+use crate::errors::lock;
+use crate::memory::Gpu;
+
+/// Buffers for writing, mapped while they wait, and for reading.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    write: Mutex<Pool<wgpu::Buffer>>,
+    read: Mutex<Pool<wgpu::Buffer>>,
+    clocks: Mutex<Vec<Clock>>,
+}
+
+/// What measures the kernels of one submission.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    pub queries: wgpu::QuerySet,
+    pub resolve: wgpu::Buffer,
+    pub read: wgpu::Buffer,
+}
+
+impl Staging {
+    pub fn new(pool_bytes: u64) -> Staging {
+        let pool = || Mutex::new(Pool::new(pool_bytes.min(1 << 30)));
+        Staging { write: pool(), read: pool(), clocks: Mutex::default() }
+    }
+
+    /// Memory that holds `bytes`, ready to be copied from.
+    pub fn fill(&self, gpu: &Gpu, bytes: &[u8]) -> Result<wgpu::Buffer> {
+        let wanted = bytes.len() as u64;
+        let pooled = lock(&self.write).take(wanted);
+        let buffer = match pooled {
+            Some(buffer) => buffer,
+            None => {
+                let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
+                let made = gpu.create_buffer(wanted, usage, true)?;
+                lock(&self.write).made(wanted);
+                made
+            }
+        };
+        let range = buffer.slice(..wanted.next_multiple_of(16)).get_mapped_range_mut();
+        let mut view = range.map_err(|e| DeviceError::Driver(format!("staging memory cannot be written: {e}")))?;
+        view.slice(..bytes.len()).copy_from_slice(bytes);
+        drop(view);
+        buffer.unmap();
+        Ok(buffer)
+    }
+
+    /// Memory that `bytes` can be copied to.
+    pub fn for_read(&self, gpu: &Gpu, bytes: u64) -> Result<wgpu::Buffer> {
+        if let Some(buffer) = lock(&self.read).take(bytes) {
+            return Ok(buffer);
+        }
+        let made = gpu.create_buffer(bytes, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST, false)?;
+        lock(&self.read).made(bytes);
+        Ok(made)
+    }
+
+    /// Takes back memory for writing that is mapped again.
+    pub fn put_write(&self, bytes: u64, buffer: wgpu::Buffer, now: Duration) {
+        lock(&self.write).put(bytes, buffer, now).iter().for_each(wgpu::Buffer::destroy);
+    }
+
+    /// Counts memory for writing as gone: the submission it was made for failed.
+    pub fn forget_write(&self, bytes: u64) {
+        lock(&self.write).forget(bytes);
+    }
+
+    /// Copies out of mapped memory and takes it back.
+    pub fn take_read(&self, bytes: u64, buffer: wgpu::Buffer, now: Duration) -> Result<HostMemory> {
+        let view = buffer
+            .slice(..bytes.next_multiple_of(16))
+            .get_mapped_range()
+            .map_err(|e| DeviceError::Driver(format!("what was read cannot be seen: {e}")))?;
+        let mut memory = HostMemory::zeroed(bytes as usize);
+        memory.copy_from_slice(&view[..bytes as usize]);
+        drop(view);
+        buffer.unmap();
+        self.put_read(bytes, buffer, now);
+        Ok(memory)
+    }
+
+    /// Takes back memory for reading that is not mapped.
+    pub fn put_read(&self, bytes: u64, buffer: wgpu::Buffer, now: Duration) {
+        lock(&self.read).put(bytes, buffer, now).iter().for_each(wgpu::Buffer::destroy);
+    }
+
+    /// A clock, where the device has one.
+    pub fn clock(&self, gpu: &Gpu) -> Option<Clock> {
+        if !gpu.device.features().contains(wgpu::Features::TIMESTAMP_QUERY) {
+            return None;
+        }
+        let waiting = lock(&self.clocks).pop();
+        waiting.or_else(|| gpu.guarded(|| make_clock(&gpu.device)).ok())
+    }
+
+    /// Takes back a clock whose memory is not mapped.
+    pub fn put_clock(&self, clock: Clock) {
+        lock(&self.clocks).push(clock);
+    }
+
+    /// Gives back what has waited since before `before`.
+    pub fn trim(&self, before: Duration) {
+        for pool in [&self.write, &self.read] {
+            lock(pool).trim(before).iter().for_each(wgpu::Buffer::destroy);
+        }
+    }
+}
+
+fn make_clock(device: &wgpu::Device) -> Clock {
+    let buffer = |usage| {
+        device.create_buffer(&wgpu::BufferDescriptor { label: None, size: 16, usage, mapped_at_creation: false })
+    };
+    let kind = wgpu::QueryType::Timestamp;
+    Clock {
+        queries: device.create_query_set(&wgpu::QuerySetDescriptor { label: None, ty: kind, count: 2 }),
+        resolve: buffer(wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC),
+        read: buffer(wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST),
+    }
+}
+
+impl Clock {
+    /// Time between the two marks, from mapped memory, which is unmapped; `None` when the device measured nonsense.
+    pub fn read(&self, period: f32) -> Option<Duration> {
+        let view = self.read.slice(..).get_mapped_range().ok()?;
+        let mark = |at: usize| Some(u64::from_le_bytes(view.get(at..at + 8)?.try_into().ok()?));
+        let ticks = mark(8).zip(mark(0)).and_then(|(end, start)| end.checked_sub(start));
+        drop(view);
+        self.read.unmap();
+        let nanoseconds = ticks? as f64 * f64::from(period);
+        (nanoseconds > 0.0).then(|| Duration::from_nanos(nanoseconds as u64))
+    }
+}

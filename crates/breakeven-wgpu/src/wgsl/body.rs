@@ -1,0 +1,109 @@
+//! Bodies as WGSL functions.
+
+use std::fmt::Write;
+
+use breakeven_ir::{Body, DType, Inst, Prim, Scalar, Unsupported};
+
+use super::{Shader, cast::cast, spell, type_name};
+
+/// Writes `body` as a function called `name`, with the functions it needs; its parameters become arguments of the
+/// shader.
+pub fn function(shader: &mut Shader, name: &str, arguments: &[DType], body: &Body, params: &[f64]) {
+    let inputs: Vec<String> = arguments.iter().enumerate().map(|(i, &d)| format!("a{i}: {}", type_name(d))).collect();
+    let mut text = format!("fn {name}({}) -> {} {{\n", inputs.join(", "), type_name(body.dtype()));
+    for (id, &(inst, dtype)) in body.insts().iter().enumerate() {
+        let value = instruction(shader, name, body, inst, dtype, params);
+        writeln!(text, "    let v{id} = {value};").expect("strings take text");
+    }
+    writeln!(text, "    return v{};\n}}", body.insts().len() - 1).expect("strings take text");
+    shader.function(name, text);
+}
+
+/// Why a body cannot be written, where it cannot.
+pub fn check(body: &Body) -> Result<(), Unsupported> {
+    let insts = body.insts();
+    for &(inst, dtype) in insts {
+        let known = match inst {
+            Inst::Prim(prim, ids) => {
+                let operand = insts[ids[usize::from(prim == Prim::Pick)] as usize].1;
+                spell::is_spelled(prim, operand)
+            }
+            Inst::Cast(id) => cast("x", insts[id as usize].1, dtype).is_some(),
+            Inst::Arg(_) | Inst::Param(_) | Inst::Const(_) => true,
+        };
+        if !known {
+            return Err(Unsupported(format!("WGSL has no {dtype} arithmetic such as {inst:?}")));
+        }
+    }
+    Ok(())
+}
+
+fn instruction(shader: &mut Shader, name: &str, body: &Body, inst: Inst, dtype: DType, params: &[f64]) -> String {
+    let type_of = |id: u32| body.insts()[id as usize].1;
+    match inst {
+        Inst::Arg(i) => format!("a{i}"),
+        Inst::Param(i) => parameter(shader, &format!("{name}_p{i}"), dtype, params[i as usize]),
+        Inst::Const(c) => constant(shader, dtype, c),
+        Inst::Cast(id) => {
+            let text = cast(&format!("v{id}"), type_of(id), dtype).expect("casts were checked");
+            shader.need_called(&text);
+            text
+        }
+        Inst::Prim(prim, ids) => {
+            let names = ids.map(|id| format!("v{id}"));
+            let text = spell::spell(prim, type_of(ids[0]), &names);
+            define(shader, prim);
+            shader.need_called(&text);
+            text
+        }
+    }
+}
+
+/// Writes the definition of a primitive that has one.
+fn define(shader: &mut Shader, prim: Prim) {
+    let name = super::functions::name(prim);
+    if let Some(definition) = prim.definition()
+        && !shader.has_function(&name)
+    {
+        function(shader, &name, &vec![DType::F32; prim.arity()], &definition, &[]);
+    }
+}
+
+fn parameter(shader: &mut Shader, name: &str, dtype: DType, value: f64) -> String {
+    let (low, high) = bits(dtype, value);
+    shader.arg(name, low);
+    match dtype {
+        DType::F32 => format!("bitcast<f32>(args.{name})"),
+        DType::I32 => format!("bitcast<i32>(args.{name})"),
+        DType::Bool => format!("args.{name} != 0u"),
+        DType::I64 => {
+            shader.arg(&format!("{name}_high"), high);
+            format!("vec2<u32>(args.{name}, args.{name}_high)")
+        }
+        _ => format!("args.{name}"),
+    }
+}
+
+fn constant(shader: &mut Shader, dtype: DType, value: f64) -> String {
+    let (low, high) = bits(dtype, value);
+    match dtype {
+        DType::F32 if f32::from_bits(low).is_normal() => format!("{:?}f", f32::from_bits(low)),
+        DType::F32 if low == 0 => "0.0".to_owned(),
+        DType::F32 => {
+            shader.need("f_bits");
+            format!("f_bits({low}u)")
+        }
+        DType::I32 => format!("i32({})", low.cast_signed()),
+        DType::Bool => format!("{}", low != 0),
+        DType::I64 => format!("vec2<u32>({low}u, {high}u)"),
+        _ => format!("{low}u"),
+    }
+}
+
+/// The bits of a number stored as `dtype`, in two words.
+fn bits(dtype: DType, value: f64) -> (u32, u32) {
+    let mut bytes = [0u8; 8];
+    Scalar::of(dtype, value).store(dtype, &mut bytes, 0);
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    (word(0), word(4))
+}

@@ -1,0 +1,301 @@
+//! Functions that WGSL lacks or does not define for every input, written into a module when they are called.
+
+use breakeven_ir::Prim;
+
+/// What a primitive is called in WGSL text, where it is a function of ours.
+pub fn name(prim: Prim) -> String {
+    format!("f_{prim:?}").to_lowercase()
+}
+
+/// The text of a core primitive that is a function, and the names of the functions it calls.
+pub fn core(name: &str) -> Option<(&'static str, &'static [&'static str])> {
+    Some(match name {
+        "f_isnan" => (IS_NAN, &[]),
+        "f_isinf" => (IS_INF, &[]),
+        "f_isnegative" => (IS_NEGATIVE, &[]),
+        "f_larger" => (LARGER, &["f_isnan"]),
+        "f_smaller" => (SMALLER, &["f_isnan"]),
+        "f_rem" => (REM, &[]),
+        "f_ldexp" => (LDEXP, &[]),
+        "f_exponent" => (EXPONENT, &[]),
+        "f_turn" => (TURN, &[]),
+        "i32_div" => (I32_DIV, &[]),
+        "u32_div" => (U32_DIV, &[]),
+        "i32_rem" => (I32_REM, &[]),
+        "u32_rem" => (U32_REM, &[]),
+        "f_bits" => (BITS, &[]),
+        "f32_to_i32" => (F32_TO_I32, &["f_isnan"]),
+        "f32_to_u32" => (F32_TO_U32, &["f_isnan"]),
+        "f32_to_i64" => (F32_TO_I64, &[]),
+        "i64_to_f32" => (I64_TO_F32, &[]),
+        _ => return None,
+    })
+}
+
+/// A float by its bits: WGSL has no literal for NaN and infinity, and a constant expression may not make one.
+const BITS: &str = "fn f_bits(bits: u32) -> f32 {
+    var held = bits;
+    return bitcast<f32>(held);
+}
+";
+
+const IS_NAN: &str = "fn f_isnan(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+";
+
+const IS_INF: &str = "fn f_isinf(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u;
+}
+";
+
+const IS_NEGATIVE: &str = "fn f_isnegative(x: f32) -> bool {
+    return (bitcast<u32>(x) >> 31u) != 0u;
+}
+";
+
+const LARGER: &str = "fn f_larger(a: f32, b: f32) -> f32 {
+    let x = select(b, a, a > b);
+    return select(select(x, b, f_isnan(b)), a, f_isnan(a));
+}
+";
+
+const SMALLER: &str = "fn f_smaller(a: f32, b: f32) -> f32 {
+    let x = select(b, a, a < b);
+    return select(select(x, b, f_isnan(b)), a, f_isnan(a));
+}
+";
+
+/// Exact, by long division of the significands; at most 277 steps.
+const REM: &str = "fn f_rem(x: f32, y: f32) -> f32 {
+    let bits = bitcast<u32>(x);
+    let sign = bits & 0x80000000u;
+    let ax = bits & 0x7fffffffu;
+    let ay = bitcast<u32>(y) & 0x7fffffffu;
+    if ay == 0u || ax >= 0x7f800000u || ay > 0x7f800000u {
+        var nan = 0x7fc00000u;
+        return bitcast<f32>(nan);
+    }
+    if ax < ay { return x; }
+    var ex = i32(ax >> 23u);
+    var ey = i32(ay >> 23u);
+    var mx = (ax & 0x7fffffu) | 0x800000u;
+    var my = (ay & 0x7fffffu) | 0x800000u;
+    if ex == 0 {
+        let shift = countLeadingZeros(ax) - 8u;
+        mx = ax << shift;
+        ex = 1 - i32(shift);
+    }
+    if ey == 0 {
+        let shift = countLeadingZeros(ay) - 8u;
+        my = ay << shift;
+        ey = 1 - i32(shift);
+    }
+    for (var step = 0; step < 280; step++) {
+        if ex <= ey { break; }
+        if mx >= my { mx -= my; }
+        mx = mx << 1u;
+        ex -= 1;
+    }
+    if mx >= my { mx -= my; }
+    if mx == 0u { return bitcast<f32>(sign); }
+    let shift = countLeadingZeros(mx) - 8u;
+    mx = mx << shift;
+    ex -= i32(shift);
+    if ex > 0 { return bitcast<f32>(sign | (u32(ex) << 23u) | (mx & 0x7fffffu)); }
+    return bitcast<f32>(sign | (mx >> u32(1 - ex)));
+}
+";
+
+/// In integers where the result or the operand is not normal, so that it is right on devices that flush denormals.
+const LDEXP: &str = "fn f_ldexp(x: f32, power: f32) -> f32 {
+    let bits = bitcast<u32>(x);
+    var e = i32((bits >> 23u) & 255u);
+    if e == 255 || (bits & 0x7fffffffu) == 0u { return x; }
+    let n = i32(clamp(power, -400.0, 400.0));
+    if e != 0 && e + n > 0 && e + n < 255 { return bitcast<f32>(bits + (u32(n) << 23u)); }
+    let sign = bits & 0x80000000u;
+    var m = (bits & 0x7fffffu) | 0x800000u;
+    if e == 0 {
+        let shift = countLeadingZeros(bits & 0x7fffffu) - 8u;
+        m = (bits & 0x7fffffu) << shift;
+        e = 1 - i32(shift);
+    }
+    e += n;
+    if e >= 255 {
+        var infinite = sign | 0x7f800000u;
+        return bitcast<f32>(infinite);
+    }
+    if e > 0 { return bitcast<f32>(sign | (u32(e) << 23u) | (m & 0x7fffffu)); }
+    let drop = u32(min(1 - e, 25));
+    let kept = m >> drop;
+    let rest = m & ((1u << drop) - 1u);
+    let half = 1u << (drop - 1u);
+    let up = rest > half || (rest == half && (kept & 1u) == 1u);
+    return bitcast<f32>(sign | (kept + select(0u, 1u, up)));
+}
+";
+
+const EXPONENT: &str = "fn f_exponent(x: f32) -> f32 {
+    let bits = bitcast<u32>(x) & 0x7fffffffu;
+    let e = i32(bits >> 23u);
+    return f32(select(e - 127, -118 - i32(countLeadingZeros(bits)), e == 0));
+}
+";
+
+/// Rest and quadrant together, by Payne and Hanek: the product of the significand with the 96 bits of 2/pi that
+/// matter, in integers.
+const TURN: &str = "fn f_turn_product(a: u32, b: u32) -> vec2<u32> {
+    let low = (a & 0xffffu) * (b & 0xffffu);
+    let m1 = (a >> 16u) * (b & 0xffffu);
+    let m2 = (a & 0xffffu) * (b >> 16u);
+    let mid = (low >> 16u) + (m1 & 0xffffu) + (m2 & 0xffffu);
+    return vec2<u32>((mid << 16u) | (low & 0xffffu), (a >> 16u) * (b >> 16u) + (m1 >> 16u) + (m2 >> 16u) + (mid >> 16u));
+}
+fn f_turn_word(i: u32) -> u32 {
+    var table = array<u32, 8>(0x00000000u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u,
+        0x7f9458eau);
+    return table[i];
+}
+fn f_turn(x: f32) -> vec2<f32> {
+    let bits = bitcast<u32>(x);
+    let magnitude = bits & 0x7fffffffu;
+    if magnitude >= 0x7f800000u {
+        var nan = 0x7fc00000u;
+        return vec2<f32>(bitcast<f32>(nan), 0.0);
+    }
+    if magnitude <= 0x3f490fdau { return vec2<f32>(x, 0.0); }
+    let significand = ((bits & 0x7fffffu) | 0x800000u) << 8u;
+    let power = (magnitude >> 23u) - 126u;
+    let i = power >> 5u;
+    let shift = power & 31u;
+    var high = f_turn_word(i);
+    var mid = f_turn_word(i + 1u);
+    var low = f_turn_word(i + 2u);
+    if shift > 0u {
+        high = (high << shift) | (mid >> (32u - shift));
+        mid = (mid << shift) | (low >> (32u - shift));
+        low = (low << shift) | (f_turn_word(i + 3u) >> (32u - shift));
+    }
+    let p0 = f_turn_product(significand, low);
+    let p1 = f_turn_product(significand, mid);
+    let word = p1.x + p0.y;
+    var top = p1.y + select(0u, 1u, word < p0.y) + significand * high;
+    var quadrant = top >> 30u;
+    var below = word;
+    top = top & 0x3fffffffu;
+    var negative = (top & 0x20000000u) != 0u;
+    if negative {
+        quadrant += 1u;
+        below = ~below + 1u;
+        top = (~top + select(0u, 1u, below == 0u)) & 0x3fffffffu;
+    }
+    // The fraction is top : below / 2^62; its highest 48 bits are taken as two exact floats.
+    var lead = countLeadingZeros(top);
+    if top == 0u { lead = 32u + countLeadingZeros(below); }
+    var a = top;
+    var b = below;
+    if lead >= 32u {
+        a = below;
+        b = 0u;
+    }
+    let left = lead & 31u;
+    if left > 0u {
+        a = (a << left) | (b >> (32u - left));
+        b = b << left;
+    }
+    let first = f32(a >> 8u);
+    let second = f32(((a & 255u) << 16u) | (b >> 16u));
+    // first * 2^-24 + second * 2^-48 in [1/2, 1), times 2^(2 - lead).
+    let scaled = first * 1.5707963 + (first * -4.3711388e-8 + second * 9.362677e-8);
+    var rest = scaled * bitcast<f32>((127u + 2u - lead - 24u) << 23u);
+    if negative != ((bits >> 31u) != 0u) { rest = -rest; }
+    quadrant = select(quadrant, 4u - (quadrant & 3u), (bits >> 31u) != 0u) & 3u;
+    return vec2<f32>(rest, f32(quadrant));
+}
+";
+
+const I32_DIV: &str = "fn i32_div(a: i32, b: i32) -> i32 {
+    if b == 0 { return 0; }
+    if b == -1 { return -a; }
+    return a / b;
+}
+";
+
+const U32_DIV: &str = "fn u32_div(a: u32, b: u32) -> u32 {
+    if b == 0u { return 0u; }
+    return a / b;
+}
+";
+
+const I32_REM: &str = "fn i32_rem(a: i32, b: i32) -> i32 {
+    if b == 0 || b == -1 { return 0; }
+    return a - (a / b) * b;
+}
+";
+
+const U32_REM: &str = "fn u32_rem(a: u32, b: u32) -> u32 {
+    if b == 0u { return 0u; }
+    return a % b;
+}
+";
+
+const F32_TO_I32: &str = "fn f32_to_i32(x: f32) -> i32 {
+    if f_isnan(x) { return 0; }
+    if x >= 2147483648.0 { return 2147483647; }
+    if x <= -2147483648.0 { return i32(-2147483648); }
+    return i32(x);
+}
+";
+
+const F32_TO_U32: &str = "fn f32_to_u32(x: f32) -> u32 {
+    if f_isnan(x) || x <= 0.0 { return 0u; }
+    if x >= 4294967296.0 { return 4294967295u; }
+    return u32(x);
+}
+";
+
+const F32_TO_I64: &str = "fn f32_to_i64(x: f32) -> vec2<u32> {
+    let bits = bitcast<u32>(x);
+    let e = (bits >> 23u) & 255u;
+    let negative = (bits >> 31u) != 0u;
+    if e == 255u && (bits & 0x7fffffu) != 0u { return vec2<u32>(0u, 0u); }
+    if e >= 190u { return select(vec2<u32>(0xffffffffu, 0x7fffffffu), vec2<u32>(0u, 0x80000000u), negative); }
+    if e < 127u { return vec2<u32>(0u, 0u); }
+    let m = (bits & 0x7fffffu) | 0x800000u;
+    var r = vec2<u32>(0u, 0u);
+    if e <= 150u {
+        r.x = m >> (150u - e);
+    } else {
+        let left = e - 150u;
+        if left >= 32u {
+            r.y = m << (left - 32u);
+        } else {
+            r.x = m << left;
+            r.y = m >> (32u - left);
+        }
+    }
+    if negative { r = vec2<u32>(~r.x + 1u, ~r.y + select(0u, 1u, r.x == 0u)); }
+    return r;
+}
+";
+
+const I64_TO_F32: &str = "fn i64_to_f32(x: vec2<u32>) -> f32 {
+    let negative = (x.y >> 31u) != 0u;
+    var m = x;
+    if negative { m = vec2<u32>(~x.x + 1u, ~x.y + select(0u, 1u, x.x == 0u)); }
+    var value = f32(m.x);
+    if m.y != 0u {
+        // The highest 32 bits; a lost bit keeps halves from looking like ties.
+        let lead = countLeadingZeros(m.y);
+        var top = m.y;
+        var lost = m.x;
+        if lead > 0u {
+            top = (m.y << lead) | (m.x >> (32u - lead));
+            lost = m.x << lead;
+        }
+        value = f32(top | select(0u, 1u, lost != 0u)) * bitcast<f32>((159u - lead) << 23u);
+    }
+    return select(value, -value, negative);
+}
+";

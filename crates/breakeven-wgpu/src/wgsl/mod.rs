@@ -1,0 +1,27 @@
+//! WGSL text: how values, operands and index arithmetic are spelled.
+
+mod body;
+mod cast;
+mod functions;
+mod shader;
+mod spell;
+mod tensor;
+mod walk;
+
+pub use body::{check, function};
+pub use shader::{GROUP, Shader};
+pub use tensor::{Access, Bound, Place, Stored, Tensor, Width, bind};
+pub use walk::Walk;
+
+use breakeven_ir::DType;
+
+/// The WGSL type that holds an element of `dtype`; bytes live in a word while they are worked on.
+pub fn type_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "f32",
+        DType::I32 => "i32",
+        DType::Bool => "bool",
+        DType::I64 => "vec2<u32>",
+        _ => "u32",
+    }
+}

@@ -1,0 +1,26 @@
+//! Every text is valid WGSL.
+
+use breakeven_ir::{DType, Expr, Kernel, MAPS, Map, Row};
+
+mod common;
+
+fn validate(text: &str) {
+    let module = naga::front::wgsl::parse_str(text).unwrap_or_else(|e| panic!("{}\n{text}", e.emit_to_string(text)));
+    naga::valid::Validator::new(naga::valid::ValidationFlags::all(), naga::valid::Capabilities::empty())
+        .validate(&module)
+        .unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+}
+
+#[test]
+fn every_row_is_valid_wgsl_at_every_type() {
+    let device = &common::devices()[0];
+    for def in MAPS {
+        for dtype in [DType::F32, DType::I32, DType::U32, DType::U8, DType::Bool] {
+            if def.family.has(dtype) {
+                let expr = Expr::row(Row(def), dtype);
+                let params = vec![1.0; expr.params()];
+                device.texts(&Kernel::Map(Map::dense(expr, params, 64))).unwrap().iter().for_each(|t| validate(t));
+            }
+        }
+    }
+}
