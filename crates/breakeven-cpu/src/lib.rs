@@ -1,1 +1,30 @@
-//! SIMD kernels on threads.
+//! SIMD kernels on threads: the device that is always there.
+//!
+//! Rows of the table become loops over lanes, one set for each instruction set (`lanes`, `natives`); an expression is
+//! a program of such loops over blocks that stay in the cache (`program`); a kernel walks the elements of its operands
+//! (`domain`, `blocks`), and a team of threads shares its parts (`team`).
+#![deny(unsafe_op_in_unsafe_fn)]
+#![allow(clippy::inline_always, reason = "lanes must dissolve into the loop whose instructions they use")]
+#![allow(clippy::cast_ptr_alignment, reason = "operands are aligned to their elements when they are bound")]
+
+mod backend;
+mod blocks;
+mod casts;
+mod device;
+mod domain;
+mod folds;
+mod isa;
+mod kernels;
+mod lanes;
+mod memory;
+mod natives;
+mod options;
+mod program;
+mod segment;
+mod sweeps;
+mod team;
+
+pub use backend::CpuBackend;
+pub use device::CpuDevice;
+pub use isa::Isa;
+pub use options::{CpuOptions, Tuning};

@@ -1,0 +1,184 @@
+//! The CPU device: submissions run on the caller's thread and its team, and are done when `submit` returns.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use breakeven_device::{
+    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes, Lane, Memory, MemoryKind,
+    Prepared, Result, Segment, Status, Ticket, Timing,
+};
+use breakeven_ir::{Caps, DType, Kernel, Unsupported};
+
+use crate::kernels::{Machine, compile};
+use crate::memory::{CpuMemory, Store, export};
+use crate::natives::Natives;
+use crate::segment::CpuSegment;
+use crate::team::Team;
+use crate::{CpuOptions, Isa};
+
+/// Host bytes are taken in place from this alignment on; operands that need more are copied when they are bound.
+const IMPORT_ALIGN: usize = 4;
+
+/// Timings that are kept for late waits.
+const TIMINGS: usize = 1024;
+
+/// SIMD kernels on threads.
+#[derive(Debug)]
+pub struct CpuDevice {
+    info: DeviceInfo,
+    caps: Caps,
+    options: CpuOptions,
+    machine: Machine,
+    store: Store,
+    tickets: Mutex<Tickets>,
+}
+
+#[derive(Debug, Default)]
+struct Tickets {
+    given: u64,
+    timings: VecDeque<Timing>,
+}
+
+impl CpuDevice {
+    /// Opens the host's processor.
+    ///
+    /// # Errors
+    /// When this machine does not have the instructions that were asked for.
+    pub fn new(options: CpuOptions) -> Result<CpuDevice> {
+        let isa = options.isa.unwrap_or_else(Isa::best);
+        let natives = Natives::new(isa)
+            .ok_or_else(|| DeviceError::Driver(format!("this machine does not have the instructions of {isa}")))?;
+        let team = Team::new(options.thread_count(), options.tuning.spins);
+        let caps = Caps {
+            dtypes: DType::ALL.into_iter().filter(|d| !matches!(d, DType::F16 | DType::BF16)).collect(),
+            ..Caps::host()
+        };
+        Ok(CpuDevice {
+            info: info(&options),
+            caps,
+            store: Store::new(options.tuning.pool_bytes, options.poison),
+            machine: Machine { natives, team, tuning: options.tuning },
+            options,
+            tickets: Mutex::default(),
+        })
+    }
+
+    /// Instructions its kernels use. Matrix products choose their own.
+    pub fn isa(&self) -> Isa {
+        self.options.isa.unwrap_or_else(Isa::best)
+    }
+
+    /// Threads that work on one submission, the caller's included.
+    pub fn threads(&self) -> usize {
+        self.machine.team.threads()
+    }
+
+    fn tickets(&self) -> MutexGuard<'_, Tickets> {
+        self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the device that `options` opens is.
+pub(crate) fn info(options: &CpuOptions) -> DeviceInfo {
+    let isa = options.isa.unwrap_or_else(Isa::best);
+    let unusable = (!isa.is_available()).then(|| format!("this machine does not have the instructions of {isa}"));
+    DeviceInfo {
+        name: "CPU".to_owned(),
+        kind: DeviceKind::Cpu,
+        backend: "cpu".to_owned(),
+        driver: format!("{isa}, {} threads", options.thread_count()),
+        address: None,
+        unusable,
+    }
+}
+
+impl Device for CpuDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn supports(&self, kernel: &Kernel) -> std::result::Result<(), Unsupported> {
+        compile(&self.machine, kernel).map(drop)
+    }
+
+    fn alloc(&self, bytes: u64, _: MemoryKind) -> Result<Buffer> {
+        self.store.alloc(bytes)
+    }
+
+    fn import(&self, bytes: &HostBytes) -> Option<Buffer> {
+        let aligned = bytes.as_ptr().addr().is_multiple_of(IMPORT_ALIGN);
+        aligned.then(|| Buffer::new(CpuMemory::host(bytes.clone()), bytes.len() as u64))
+    }
+
+    fn export(&self, buffer: &Buffer) -> Option<HostBytes> {
+        export(buffer)
+    }
+
+    fn prepare(&self, segment: &Segment) -> Result<Arc<dyn Prepared>> {
+        Ok(Arc::new(CpuSegment::new(&self.machine, segment)?))
+    }
+
+    fn submit(&self, work: &Arc<dyn Prepared>, binding: Binding, _: Lane, after: &[Ticket]) -> Result<Ticket> {
+        let start = Instant::now();
+        if let Some(ticket) = after.iter().find(|t| self.poll(**t) != Status::Done) {
+            return Err(DeviceError::Driver(format!("{ticket:?} was never given out")));
+        }
+        let any: &dyn Any = &**work;
+        let segment: &CpuSegment =
+            any.downcast_ref().ok_or_else(|| DeviceError::Driver("the segment was prepared elsewhere".to_owned()))?;
+        let ran = catch_unwind(AssertUnwindSafe(|| segment.run(&self.machine, &binding)));
+        let parts = ran.unwrap_or_else(|panic| Err(panicked(&*panic)))?;
+        let known = parts.upload + parts.kernel.unwrap_or_default() + parts.read;
+        let timing = Timing { dispatch: start.elapsed().saturating_sub(known), ..parts };
+        let mut tickets = self.tickets();
+        if tickets.timings.len() == TIMINGS {
+            tickets.timings.pop_front();
+        }
+        tickets.timings.push_back(timing);
+        tickets.given += 1;
+        Ok(Ticket(tickets.given - 1))
+    }
+
+    fn poll(&self, ticket: Ticket) -> Status {
+        if ticket.0 < self.tickets().given {
+            return Status::Done;
+        }
+        Status::Failed(DeviceError::Driver(format!("{ticket:?} was never given out")))
+    }
+
+    fn wait(&self, ticket: Ticket, _: Deadline) -> Result<Timing> {
+        match self.poll(ticket) {
+            Status::Failed(error) => Err(error),
+            Status::Pending | Status::Done => {
+                let tickets = self.tickets();
+                let age = (tickets.given - 1 - ticket.0) as usize;
+                let place = tickets.timings.len().checked_sub(age + 1);
+                Ok(place.and_then(|i| tickets.timings.get(i).copied()).unwrap_or_default())
+            }
+        }
+    }
+
+    fn memory(&self) -> Memory {
+        Memory { pool: self.store.counters(), budget: None, pending: 0 }
+    }
+
+    fn trim(&self, age: Duration) {
+        self.store.trim(age);
+    }
+
+    fn now(&self) -> Duration {
+        self.store.now()
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> DeviceError {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    DeviceError::Driver(format!("a kernel panicked: {}", text.unwrap_or("without a message")))
+}

@@ -1,0 +1,172 @@
+//! Blocks of f32 folded in registers.
+
+use breakeven_ir::Number;
+use fearless_simd::{Simd, SimdBase, SimdWiden};
+
+use crate::domain::BLOCK;
+use crate::lanes::{Chunk, Lanes};
+
+/// Partial sums side by side: enough to keep every adder busy, and the same on every instruction set.
+const WIDE: usize = 64;
+/// Elements of a block in each partial sum.
+const DEEP: usize = BLOCK / WIDE;
+
+/// Sum of at most a block, as a tree: an element passes through at most `log2` of the block additions.
+///
+/// # Safety
+/// `n` elements must be readable at `from`.
+#[inline(always)]
+pub(crate) unsafe fn tree_sum<S: Simd>(simd: S, from: *const f32, n: usize) -> f32 {
+    let mut sums = [0f32; WIDE];
+    // SAFETY: the caller's contract.
+    unsafe {
+        if n == BLOCK {
+            full(simd, from, &mut sums);
+        } else {
+            partial(simd, from, n, &mut sums);
+        }
+    }
+    let mut width = WIDE / 2;
+    while width > 0 {
+        for i in 0..width {
+            sums[i] += sums[i + width];
+        }
+        width /= 2;
+    }
+    sums[0]
+}
+
+#[inline(always)]
+unsafe fn full<S: Simd>(_: S, from: *const f32, sums: &mut [f32; WIDE]) {
+    for lane in (0..WIDE).step_by(S::f32s::LEN) {
+        // SAFETY: the block holds `DEEP` rows of `WIDE`.
+        let row = |i: usize| unsafe { Lanes::<S>::load(from.add(i * WIDE + lane).cast()) };
+        let mut level: [Lanes<S>; DEEP / 2] = std::array::from_fn(|i| row(2 * i) + row(2 * i + 1));
+        let mut left = DEEP / 2;
+        while left > 1 {
+            left /= 2;
+            for i in 0..left {
+                level[i] = level[2 * i] + level[2 * i + 1];
+            }
+        }
+        // SAFETY: `lane + LEN` is within the sums.
+        unsafe { level[0].store(sums.as_mut_ptr().add(lane).cast()) };
+    }
+}
+
+#[inline(always)]
+unsafe fn partial<S: Simd>(_: S, from: *const f32, n: usize, sums: &mut [f32; WIDE]) {
+    let whole = n - n % WIDE;
+    for row in (0..whole).step_by(WIDE) {
+        for lane in (0..WIDE).step_by(S::f32s::LEN) {
+            // SAFETY: `row + lane + LEN` is within the elements, `lane + LEN` within the sums.
+            unsafe {
+                let place = sums.as_mut_ptr().add(lane);
+                let sum = Lanes::<S>::load(place.cast_const().cast()) + Lanes::<S>::load(from.add(row + lane).cast());
+                sum.store(place.cast());
+            }
+        }
+    }
+    for i in whole..n {
+        // SAFETY: `i < n`.
+        sums[i - whole] += unsafe { from.add(i).read() };
+    }
+}
+
+/// The largest (or smallest) element; NaN where any is.
+///
+/// # Safety
+/// `n > 0` elements must be readable at `from`.
+#[inline(always)]
+pub(crate) unsafe fn extreme<S: Simd>(_: S, from: *const f32, n: usize, smallest: bool) -> f32 {
+    let scalar = |a: f32, b: f32| {
+        let first = if smallest { a < b } else { a > b };
+        if first || a.is_nan() { a } else { b }
+    };
+    let whole = n - n % (4 * S::f32s::LEN);
+    // SAFETY: the caller's contract.
+    let mut best = unsafe { from.read() };
+    if whole > 0 {
+        // SAFETY: `i + LEN <= n`.
+        let at = |i: usize| unsafe { Lanes::<S>::load(from.add(i).cast()) };
+        let mut lanes: [Lanes<S>; 4] = std::array::from_fn(|k| at(k * S::f32s::LEN));
+        for i in (0..whole).step_by(4 * S::f32s::LEN) {
+            for (k, lane) in lanes.iter_mut().enumerate() {
+                let x = at(i + k * S::f32s::LEN);
+                *lane = if smallest { lane.smaller(x) } else { lane.larger(x) };
+            }
+        }
+        for lane in lanes {
+            best = lane.0.as_slice().iter().fold(best, |a, &b| scalar(a, b));
+        }
+    }
+    // SAFETY: `i < n`.
+    (whole..n).fold(best, |a, i| scalar(a, unsafe { from.add(i).read() }))
+}
+
+/// Sum in double precision.
+///
+/// # Safety
+/// `n` elements must be readable at `from`.
+#[inline(always)]
+pub(crate) unsafe fn sum_of<S: Simd>(simd: S, from: *const f32, n: usize) -> f64 {
+    // SAFETY: the caller's contract.
+    unsafe { wide_sum(simd, from, n, |x| x, |x| x) }
+}
+
+/// Sum of the squared distances from `middle`, in double precision.
+///
+/// # Safety
+/// `n` elements must be readable at `from`.
+#[inline(always)]
+pub(crate) unsafe fn sum_of_squares_about<S: Simd>(simd: S, from: *const f32, n: usize, middle: f64) -> f64 {
+    // SAFETY: the caller's contract.
+    unsafe {
+        wide_sum(
+            simd,
+            from,
+            n,
+            #[inline(always)]
+            |x| {
+                let d = x - middle;
+                d * d
+            },
+            |x| (x - middle) * (x - middle),
+        )
+    }
+}
+
+#[inline(always)]
+unsafe fn wide_sum<S: Simd>(
+    simd: S,
+    from: *const f32,
+    n: usize,
+    wide: impl Fn(S::f64s) -> S::f64s,
+    scalar: impl Fn(f64) -> f64,
+) -> f64 {
+    let step = 2 * S::f32s::LEN;
+    let whole = n - n % step;
+    let mut sums = [S::f64s::splat(simd, 0.0); 4];
+    for i in (0..whole).step_by(step) {
+        for half in 0..2 {
+            // SAFETY: `i + step <= n`.
+            let x = unsafe { Lanes::<S>::load(from.add(i + half * S::f32s::LEN).cast()) };
+            let (low, high) = x.0.widen();
+            sums[2 * half] += wide(low);
+            sums[2 * half + 1] += wide(high);
+        }
+    }
+    let total = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    let lanes: f64 = total.as_slice().iter().sum();
+    // SAFETY: `i < n`.
+    (whole..n).fold(lanes, |sum, i| sum + scalar(f64::from(unsafe { from.add(i).read() })))
+}
+
+/// Sum by halves.
+pub(super) fn pairwise(x: &[f64]) -> f64 {
+    if x.len() <= 16 {
+        return x.iter().sum();
+    }
+    let (a, b) = x.split_at(x.len() / 2);
+    pairwise(a) + pairwise(b)
+}

@@ -1,0 +1,73 @@
+//! Epilogues: an expression applied to computed values, with further operands, on the way out.
+
+use breakeven_ir::{Expr, Unsupported};
+
+use super::Machine;
+use super::map::Room;
+use crate::domain::{Axes, Block, Domain};
+use crate::program::Program;
+
+/// The expression and its further operands, whose places in the launch start at `first`.
+#[derive(Debug)]
+pub(super) struct Epilogue {
+    program: Program,
+    extras: Vec<Axes>,
+    out: Axes,
+    first: usize,
+}
+
+impl Epilogue {
+    pub fn new(
+        machine: &Machine,
+        expr: &Expr,
+        params: &[f64],
+        places: (Axes, Vec<Axes>, usize),
+    ) -> Result<Epilogue, Unsupported> {
+        let (out, extras, first) = places;
+        Ok(Epilogue { program: Program::new(&machine.natives, expr, params)?, extras, out, first })
+    }
+
+    /// Values are written as they are.
+    pub fn is_identity(&self) -> bool {
+        self.program.identity
+    }
+
+    pub fn out(&self) -> &Axes {
+        &self.out
+    }
+
+    pub fn room(&self) -> Room {
+        Room::new(&self.program, self.extras.len() + 2)
+    }
+
+    /// Writes one block of at most [`crate::domain::BLOCK`] values that lie at `values`.
+    ///
+    /// # Safety
+    /// `inputs` and `out` must hold the domain, `values` the block; `room` must come from this epilogue.
+    pub unsafe fn write(
+        &self,
+        domain: &Domain,
+        block: &Block,
+        values: *const u8,
+        inputs: &[*const u8],
+        out: *mut u8,
+        room: &mut Room,
+    ) {
+        room.args[0] = values;
+        // SAFETY: the caller's contract; every temporary holds a block.
+        unsafe {
+            for (k, axes) in self.extras.iter().enumerate() {
+                let temp = room.temp(k + 1);
+                room.args[k + 1] = domain.fetch(axes, inputs[self.first + k], block, temp);
+            }
+            if let Some(place) = domain.direct(&self.out, block) {
+                let to = out.wrapping_offset(place * self.out.width as isize);
+                self.program.run(&room.args, to, block.n, &mut room.scratch);
+            } else {
+                let temp = room.temp(0);
+                self.program.run(&room.args, temp, block.n, &mut room.scratch);
+                domain.scatter(&self.out, out, block, temp);
+            }
+        }
+    }
+}

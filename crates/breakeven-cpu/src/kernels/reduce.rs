@@ -1,0 +1,240 @@
+//! Reductions: along rows, or side by side over columns.
+
+use breakeven_ir::{Fold, ReduceRows, Unsupported, Work};
+
+use super::epilogue::Epilogue;
+use super::map::Room;
+use super::{Bound, Machine, views};
+use crate::domain::{Axes, BLOCK, Block, Domain, Order};
+use crate::folds::{COLUMNS, Columns, FoldFns, Partial};
+use crate::program::{Program, Scratch};
+
+/// Blocks that one thread folds in a row: a part of the tree, alike on every machine.
+const RUN: usize = 32;
+
+/// Rows shorter than this are folded side by side.
+const SHORT: usize = 16;
+
+/// A fold over a domain for each element of another.
+#[derive(Debug)]
+pub(crate) struct CpuReduce {
+    fold: FoldFns,
+    pre: Program,
+    post: Epilogue,
+    second: Option<Axes>,
+    outer: Domain,
+    inner: Domain,
+    /// How each operand of `pre` steps through the outer domain, and through the inner one.
+    operands: Vec<(Axes, Axes)>,
+    width: usize,
+    by_columns: bool,
+    nanoseconds: f64,
+}
+
+impl CpuReduce {
+    pub fn new(machine: &Machine, kernel: &ReduceRows, work: Work) -> Result<CpuReduce, Unsupported> {
+        let dtype = kernel.pre.dtype();
+        let fold = machine.natives.folds.get(kernel.fold, dtype);
+        let fold =
+            fold.ok_or_else(|| Unsupported(format!("the CPU does not fold {dtype} by {}", kernel.fold.name())))?;
+        let (pre_params, post_params) = kernel.params.split_at(kernel.pre.params());
+        let pre = Program::new(&machine.natives, &kernel.pre, pre_params)?;
+        let (pre_inputs, extras) = kernel.inputs.split_at(kernel.pre.args().len());
+        let rank = kernel.outer.rank();
+        let places = kernel.outs.iter().chain(extras).chain(pre_inputs);
+        let (outer, mut axes) = Domain::new(&views(places), 0..rank, Order::Free);
+        let along = pre_inputs.first().map_or(rank, |o| o.layout.shape.rank());
+        let (inner, inner_axes) = match pre_inputs {
+            [] => return Err(Unsupported("a reduction without inputs has no rows".to_owned())),
+            _ => Domain::new(&views(pre_inputs), rank..along, Order::Kept),
+        };
+        let operands: Vec<(Axes, Axes)> =
+            axes.split_off(kernel.outs.len() + extras.len()).into_iter().zip(inner_axes).collect();
+        let extra_axes = axes.split_off(kernel.outs.len());
+        let second = (kernel.fold == Fold::Moments).then(|| axes.remove(1));
+        let post = Epilogue::new(machine, &kernel.post, post_params, (axes.remove(0), extra_axes, pre_inputs.len()))?;
+        let by_columns = inner.elements() < SHORT || is_upright(&outer, &inner, &operands[0]);
+        Ok(CpuReduce {
+            fold,
+            pre,
+            post,
+            second,
+            outer: outer.with_chunk(COLUMNS),
+            inner,
+            operands,
+            width: kernel.fold.dtype(dtype).unwrap_or(dtype).bytes(),
+            by_columns,
+            nanoseconds: machine.nanoseconds(work),
+        })
+    }
+
+    /// # Safety
+    /// As [`super::Compiled::run`].
+    pub unsafe fn run(&self, machine: &Machine, bound: Bound<'_>) {
+        let runs = self.inner.blocks().div_ceil(RUN);
+        if !self.by_columns && runs > 1 && self.outer.elements() < 4 * machine.team.threads() {
+            // SAFETY: the same contract.
+            return unsafe { self.few_rows(machine, bound, runs) };
+        }
+        machine.split(self.outer.blocks(), self.nanoseconds, |blocks| {
+            let mut room = ReduceRoom::new(self);
+            for which in blocks {
+                let block = self.outer.block(which);
+                // SAFETY: blocks of one domain do not overlap.
+                unsafe {
+                    if self.by_columns {
+                        self.fold_columns(&block, bound, &mut room);
+                    } else {
+                        self.fold_rows(&block, bound, &mut room);
+                    }
+                    self.write(&block, bound, &mut room);
+                }
+            }
+        });
+    }
+
+    /// Rows that are long, and too few to occupy the team: their parts are shared out.
+    unsafe fn few_rows(&self, machine: &Machine, bound: Bound<'_>, runs: usize) {
+        let rows = self.outer.elements();
+        let partials = std::sync::Mutex::new(vec![Partial::default(); rows * runs]);
+        machine.split(rows * runs, self.nanoseconds, |parts| {
+            let mut room = ReduceRoom::new(self);
+            for part in parts {
+                // SAFETY: the caller's contract.
+                let folded = unsafe { self.fold_run(part / runs, part % runs, bound, &mut room) };
+                partials.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[part] = folded;
+            }
+        });
+        let partials = partials.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut room = ReduceRoom::new(self);
+        for which in 0..self.outer.blocks() {
+            let block = self.outer.block(which);
+            for i in 0..block.n {
+                let row = block.start + i;
+                let folded =
+                    partials[row * runs..][..runs].iter().fold(Partial::default(), |a, b| (self.fold.join)(a, *b));
+                // SAFETY: the results hold a block.
+                unsafe { self.finish(folded, i, &mut room) };
+            }
+            // SAFETY: the caller's contract.
+            unsafe { self.write(&block, bound, &mut room) };
+        }
+    }
+
+    /// Folds the rows of a block of the outer domain, one after the other.
+    unsafe fn fold_rows(&self, block: &Block, bound: Bound<'_>, room: &mut ReduceRoom) {
+        let runs = self.inner.blocks().div_ceil(RUN);
+        for i in 0..block.n {
+            let mut folded = Partial::default();
+            for run in 0..runs {
+                // SAFETY: the caller's contract.
+                folded = (self.fold.join)(folded, unsafe { self.fold_run(block.start + i, run, bound, room) });
+            }
+            // SAFETY: the results hold a block.
+            unsafe { self.finish(folded, i, room) };
+        }
+    }
+
+    /// Folds run number `run` of row number `row`.
+    unsafe fn fold_run(&self, row: usize, run: usize, bound: Bound<'_>, room: &mut ReduceRoom) -> Partial {
+        let at = self.outer.run(row, 1);
+        for (k, (outer, _)) in self.operands.iter().enumerate() {
+            let place = self.outer.place(outer, &at) * outer.width as isize;
+            room.bases[k] = bound.input(k).wrapping_offset(place);
+        }
+        let mut folded = Partial::default();
+        for which in run * RUN..self.inner.blocks().min((run + 1) * RUN) {
+            let block = self.inner.block(which);
+            // SAFETY: operands hold both domains; every temporary holds a block.
+            unsafe {
+                for (k, (_, inner)) in self.operands.iter().enumerate() {
+                    let temp = room.pre.temp(k + 1);
+                    room.pre.args[k] = self.inner.fetch(inner, room.bases[k], &block, temp);
+                }
+                let values = self.values(block.n, room);
+                folded = (self.fold.join)(folded, (self.fold.block)(values, block.n, block.start as u64));
+            }
+        }
+        folded
+    }
+
+    /// Folds every row of a block of the outer domain at once, element by element.
+    unsafe fn fold_columns(&self, block: &Block, bound: Bound<'_>, room: &mut ReduceRoom) {
+        let mut columns = Columns::new();
+        for element in 0..self.inner.elements() {
+            let at = self.inner.run(element, 1);
+            // SAFETY: operands hold both domains; every temporary holds a block.
+            unsafe {
+                for (k, (outer, inner)) in self.operands.iter().enumerate() {
+                    let place = self.inner.place(inner, &at) * inner.width as isize;
+                    let temp = room.pre.temp(k + 1);
+                    room.pre.args[k] = self.outer.fetch(outer, bound.input(k).wrapping_offset(place), block, temp);
+                }
+                let values = self.values(block.n, room);
+                (self.fold.columns)(&mut columns, values, block.n);
+            }
+        }
+        for i in 0..block.n {
+            // SAFETY: the results hold a block.
+            unsafe { self.finish(columns.partial(i), i, room) };
+        }
+    }
+
+    /// `pre` of the arguments at hand.
+    unsafe fn values(&self, n: usize, room: &mut ReduceRoom) -> *const u8 {
+        if self.pre.identity {
+            return room.pre.args[0];
+        }
+        let to = room.pre.temp(0);
+        // SAFETY: arguments hold `n` elements, the temporary a block.
+        unsafe { self.pre.run(&room.pre.args, to, n, &mut room.pre.scratch) };
+        to
+    }
+
+    /// Puts the results of one row in place `i` of the block's results.
+    unsafe fn finish(&self, folded: Partial, i: usize, room: &mut ReduceRoom) {
+        let place = |results: &mut Scratch| results.start().wrapping_add(i * self.width);
+        let to = [place(&mut room.results[0]), place(&mut room.results[1])];
+        // SAFETY: the results hold a block.
+        unsafe { (self.fold.finish)(folded, to) };
+    }
+
+    /// Writes the results of a block.
+    unsafe fn write(&self, block: &Block, bound: Bound<'_>, room: &mut ReduceRoom) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if let Some(second) = &self.second {
+                let [mean, variance] = room.results.each_mut().map(Scratch::start);
+                self.outer.scatter(self.post.out(), bound.output(0), block, mean);
+                self.outer.scatter(second, bound.output(1), block, variance);
+            } else {
+                let values = room.results[0].start();
+                self.post.write(&self.outer, block, values, bound.inputs, bound.output(0), &mut room.post);
+            }
+        }
+    }
+}
+
+/// True when neighbours in memory belong to different rows.
+fn is_upright(outer: &Domain, inner: &Domain, (across, along): &(Axes, Axes)) -> bool {
+    outer.elements() > 1 && outer.last_step(across).abs() == 1 && inner.last_step(along).abs() != 1
+}
+
+/// What one thread needs.
+struct ReduceRoom {
+    pre: Room,
+    post: Room,
+    bases: Vec<*const u8>,
+    results: [Scratch; 2],
+}
+
+impl ReduceRoom {
+    fn new(of: &CpuReduce) -> ReduceRoom {
+        ReduceRoom {
+            pre: Room::new(&of.pre, of.operands.len() + 1),
+            post: of.post.room(),
+            bases: vec![std::ptr::null(); of.operands.len()],
+            results: [Scratch::of_bytes(8 * BLOCK), Scratch::of_bytes(8 * BLOCK)],
+        }
+    }
+}

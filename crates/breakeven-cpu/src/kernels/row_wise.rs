@@ -1,0 +1,152 @@
+//! Softmax and norms, row by row.
+
+use breakeven_ir::{RowWiseKernel, Unsupported, Work};
+
+use super::epilogue::Epilogue;
+use super::map::Room;
+use super::{Bound, Machine, views};
+use crate::domain::{Axes, BLOCK, Domain, Order};
+use crate::program::{Program, Scratch};
+use crate::sweeps::Sweep;
+
+/// A sweep over every row of a domain.
+#[derive(Debug)]
+pub(crate) struct CpuRowWise {
+    sweep: Sweep,
+    epsilon: f64,
+    pre: Program,
+    post: Epilogue,
+    rows: Domain,
+    row: Domain,
+    length: usize,
+    width: usize,
+    /// How each operand of `pre`, then each further one, steps from row to row.
+    across: Vec<Axes>,
+    out_across: Axes,
+    /// How each operand of `pre` steps along a row.
+    along: Vec<Axes>,
+    nanoseconds: f64,
+}
+
+impl CpuRowWise {
+    pub fn new(machine: &Machine, kernel: &RowWiseKernel, work: Work) -> Result<CpuRowWise, Unsupported> {
+        let dtype = kernel.pre.dtype();
+        let sweep = machine.natives.sweeps.get(kernel.kind, dtype);
+        let (sweep, epsilon) =
+            sweep.ok_or_else(|| Unsupported(format!("the CPU has no {} of {dtype}", kernel.kind.name())))?;
+        let (pre_params, post_params) = kernel.params.split_at(kernel.pre.params());
+        let pre_args = kernel.pre.args().len();
+        let rank = kernel.outer.rank();
+        let operands = views([&kernel.out].into_iter().chain(&kernel.inputs));
+        let (rows, mut across) = Domain::new(&operands, 0..rank, Order::Free);
+        let (row, mut along) = Domain::new(&operands, rank..rank + 1, Order::Kept);
+        let out_across = across.remove(0);
+        let extras = along.split_off(1 + pre_args);
+        let post = Epilogue::new(machine, &kernel.post, post_params, (along.remove(0), extras, pre_args))?;
+        Ok(CpuRowWise {
+            sweep,
+            epsilon,
+            pre: Program::new(&machine.natives, &kernel.pre, pre_params)?,
+            post,
+            rows,
+            row,
+            length: kernel.length,
+            width: dtype.bytes(),
+            across,
+            out_across,
+            along,
+            nanoseconds: machine.nanoseconds(work),
+        })
+    }
+
+    /// # Safety
+    /// As [`super::Compiled::run`].
+    pub unsafe fn run(&self, machine: &Machine, bound: Bound<'_>) {
+        machine.split(self.rows.elements(), self.nanoseconds, |rows| {
+            let mut room = RowRoom {
+                pre: Room::new(&self.pre, self.along.len() + 1),
+                post: self.post.room(),
+                bases: vec![std::ptr::null(); self.across.len()],
+                row: Scratch::default(),
+            };
+            for row in rows {
+                // SAFETY: rows do not overlap.
+                unsafe { self.one_row(row, bound, &mut room) };
+            }
+        });
+    }
+
+    unsafe fn one_row(&self, row: usize, bound: Bound<'_>, room: &mut RowRoom) {
+        let at = self.rows.run(row, 1);
+        for (k, axes) in self.across.iter().enumerate() {
+            let place = self.rows.place(axes, &at) * axes.width as isize;
+            room.bases[k] = bound.input(k).wrapping_offset(place);
+        }
+        let place = self.rows.place(&self.out_across, &at) * self.out_across.width as isize;
+        let out = bound.output(0).wrapping_offset(place);
+        let whole = self.row.run(0, self.length);
+        let target = match self.row.direct(self.post.out(), &whole) {
+            Some(place) if self.post.is_identity() => Some(out.wrapping_offset(place * self.width as isize)),
+            _ => None,
+        };
+        // SAFETY: operands hold the rows; the row's own memory holds one.
+        unsafe {
+            let to = target.unwrap_or_else(|| room.row(self.length * self.width));
+            let from = self.prepared(to, room);
+            (self.sweep)(from, to, self.length, self.epsilon);
+            if target.is_none() {
+                self.finish(to, out, room);
+            }
+        }
+    }
+
+    /// `pre` of the row: where it lies already, or at `to`.
+    unsafe fn prepared(&self, to: *mut u8, room: &mut RowRoom) -> *const u8 {
+        if self.pre.identity {
+            let whole = self.row.run(0, self.length);
+            // SAFETY: the operand holds the row, and `to` has room for it.
+            return unsafe { self.row.fetch(&self.along[0], room.bases[0], &whole, to) };
+        }
+        for start in (0..self.length).step_by(BLOCK) {
+            let block = self.row.run(start, BLOCK.min(self.length - start));
+            // SAFETY: operands hold the row; every temporary holds a block.
+            unsafe {
+                for (k, axes) in self.along.iter().enumerate() {
+                    let temp = room.pre.temp(k + 1);
+                    room.pre.args[k] = self.row.fetch(axes, room.bases[k], &block, temp);
+                }
+                let place = to.wrapping_add(start * self.width);
+                self.pre.run(&room.pre.args, place, block.n, &mut room.pre.scratch);
+            }
+        }
+        to
+    }
+
+    /// `post` of the row at `values`.
+    unsafe fn finish(&self, values: *const u8, out: *mut u8, room: &mut RowRoom) {
+        for start in (0..self.length).step_by(BLOCK) {
+            let block = self.row.run(start, BLOCK.min(self.length - start));
+            let values = values.wrapping_add(start * self.width);
+            // SAFETY: operands hold the row.
+            unsafe { self.post.write(&self.row, &block, values, &room.bases, out, &mut room.post) };
+        }
+    }
+}
+
+/// What one thread needs.
+struct RowRoom {
+    pre: Room,
+    post: Room,
+    /// Where this row of each input starts.
+    bases: Vec<*const u8>,
+    row: Scratch,
+}
+
+impl RowRoom {
+    fn row(&mut self, bytes: usize) -> *mut u8 {
+        if self.row.bytes() < bytes {
+            self.row = Scratch::of_bytes(bytes);
+        }
+        self.row.start()
+    }
+}

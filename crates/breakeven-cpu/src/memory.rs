@@ -1,0 +1,253 @@
+//! Memory of the CPU device: aligned blocks from a pool, and host bytes taken in place.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use breakeven_device::{Buffer, DeviceError, HostBytes, Pool, PoolCounters, Result, size_class};
+
+/// Where every block starts: one cache line, the longest register.
+const ALIGN: usize = 64;
+
+/// Memory straight from the allocator.
+struct Block {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: a block is memory and nothing else; who may touch it when is decided by `CpuMemory`.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn new(bytes: u64) -> Option<Block> {
+        let layout = Layout::from_size_align(usize::try_from(bytes).ok()?, ALIGN).ok()?;
+        // SAFETY: a size class is never 0.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Block { start, layout })
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: `start` came from the allocator with this layout.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+/// The device's pool.
+#[derive(Clone)]
+pub(crate) struct Store {
+    pool: Arc<Mutex<Pool<Block>>>,
+    born: Instant,
+    poison: bool,
+}
+
+impl Store {
+    /// Keeps at most `limit` bytes waiting; with `poison`, memory is full of ones (NaN) whenever it is given out.
+    pub fn new(limit: u64, poison: bool) -> Store {
+        Store { pool: Arc::new(Mutex::new(Pool::new(limit))), born: Instant::now(), poison }
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool<Block>> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory for at least `bytes`.
+    pub fn alloc(&self, bytes: u64) -> Result<Buffer> {
+        let waiting = self.pool().take(bytes);
+        let block = match waiting {
+            Some(block) => block,
+            None => self.make(bytes)?,
+        };
+        if self.poison {
+            // SAFETY: the block is new to its holder, and as long as its layout says.
+            unsafe { block.start.as_ptr().write_bytes(0xFF, block.layout.size()) };
+        }
+        let home = Home::Pool { block: Some(block), store: self.clone(), bytes };
+        Ok(Buffer::new(CpuMemory { home, users: AtomicUsize::new(0) }, bytes))
+    }
+
+    fn make(&self, bytes: u64) -> Result<Block> {
+        let refused = || DeviceError::OutOfMemory { wanted: bytes, left: None };
+        let class = bytes.checked_add(bytes / 4).map(|_| size_class(bytes)).ok_or_else(refused)?;
+        let block = Block::new(class).or_else(|| {
+            self.trim(Duration::ZERO);
+            Block::new(class)
+        });
+        let block = block.ok_or_else(refused)?;
+        self.pool().made(bytes);
+        Ok(block)
+    }
+
+    /// Gives back what has waited for `age`.
+    pub fn trim(&self, age: Duration) {
+        let old = self.now().checked_sub(age).map(|before| self.pool().trim(before + Duration::from_nanos(1)));
+        drop(old);
+    }
+
+    /// Time since the device was opened.
+    pub fn now(&self) -> Duration {
+        self.born.elapsed()
+    }
+
+    /// What the pool did and holds.
+    pub fn counters(&self) -> PoolCounters {
+        self.pool().counters()
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Store({:?})", self.counters())
+    }
+}
+
+/// What a [`Buffer`] of this device is made of.
+pub(crate) struct CpuMemory {
+    home: Home,
+    /// Readers in the low bits; [`WRITER`] while somebody writes.
+    users: AtomicUsize,
+}
+
+const WRITER: usize = 1 << (usize::BITS - 1);
+
+enum Home {
+    Pool { block: Option<Block>, store: Store, bytes: u64 },
+    Host(HostBytes),
+}
+
+impl CpuMemory {
+    /// Host bytes in place, read-only.
+    pub fn host(bytes: HostBytes) -> CpuMemory {
+        CpuMemory { home: Home::Host(bytes), users: AtomicUsize::new(0) }
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.home {
+            Home::Pool { block, .. } => block.as_ref().map_or(0, |b| b.layout.size()),
+            Home::Host(bytes) => bytes.len(),
+        }
+    }
+
+    fn start(&self) -> *mut u8 {
+        match &self.home {
+            Home::Pool { block, .. } => block.as_ref().map_or(std::ptr::null_mut(), |b| b.start.as_ptr()),
+            Home::Host(bytes) => bytes.as_ptr().cast_mut(),
+        }
+    }
+
+    /// Reserves it for reading, until the guard is dropped. Fails where somebody is writing.
+    pub fn read(&self) -> Result<Reading<'_>> {
+        let before = self.users.fetch_add(1, Ordering::Acquire);
+        let guard = Reading(self);
+        if before & WRITER == 0 { Ok(guard) } else { Err(in_use("read while it is written")) }
+    }
+
+    /// Reserves it for writing, until the guard is dropped. Fails where somebody uses it, or it is the host's.
+    pub fn write(&self) -> Result<Writing<'_>> {
+        if matches!(self.home, Home::Host(_)) {
+            return Err(DeviceError::Driver("imported host bytes are read-only and cannot be written".to_owned()));
+        }
+        match self.users.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(Writing(self)),
+            Err(_) => Err(in_use("written while it is in use, or after it was exported")),
+        }
+    }
+
+    /// Marks it as read for good, and gives its bytes.
+    pub fn freeze(&self) -> Result<()> {
+        self.read().map(std::mem::forget)
+    }
+
+    /// All bytes that its holder asked for.
+    ///
+    /// # Safety
+    /// It must be frozen.
+    unsafe fn frozen(&self, bytes: usize) -> &[u8] {
+        // SAFETY: nobody writes frozen memory, and blocks are at least as long as was asked for.
+        unsafe { std::slice::from_raw_parts(self.start(), bytes.min(self.bytes())) }
+    }
+}
+
+fn in_use(how: &str) -> DeviceError {
+    DeviceError::Driver(format!("a buffer was {how}: another submission uses it, and nothing orders the two"))
+}
+
+impl Drop for CpuMemory {
+    fn drop(&mut self) {
+        if let Home::Pool { block, store, bytes } = &mut self.home
+            && let Some(block) = block.take()
+        {
+            let now = store.now();
+            let surplus = store.pool().put(*bytes, block, now);
+            drop(surplus);
+        }
+    }
+}
+
+impl fmt::Debug for CpuMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CpuMemory({} bytes)", self.bytes())
+    }
+}
+
+/// Memory that is being read.
+pub(crate) struct Reading<'a>(&'a CpuMemory);
+
+impl Reading<'_> {
+    pub fn start(&self) -> *const u8 {
+        self.0.start()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.users.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Memory that is being written.
+pub(crate) struct Writing<'a>(&'a CpuMemory);
+
+impl Writing<'_> {
+    pub fn start(&self) -> *mut u8 {
+        self.0.start()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        // Readers that were turned away may still be counted.
+        self.0.users.fetch_and(!WRITER, Ordering::Release);
+    }
+}
+
+/// A buffer whose bytes the host reads in place.
+struct Exported(Buffer);
+
+impl AsRef<[u8]> for Exported {
+    fn as_ref(&self) -> &[u8] {
+        let memory: Option<&CpuMemory> = self.0.memory();
+        // SAFETY: `export` froze it.
+        memory.map_or(&[], |m| unsafe { m.frozen(self.0.bytes() as usize) })
+    }
+}
+
+/// The buffer's bytes in place; from now on nobody can write them.
+pub(crate) fn export(buffer: &Buffer) -> Option<HostBytes> {
+    buffer.memory::<CpuMemory>()?.freeze().ok()?;
+    Some(HostBytes::shared(Arc::new(Exported(buffer.clone()))))
+}

@@ -1,0 +1,57 @@
+//! How to open a CPU device.
+
+use std::num::NonZero;
+use std::thread::available_parallelism;
+
+use crate::Isa;
+
+/// What a caller may ask of a CPU device.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CpuOptions {
+    /// Threads that work on one submission, the caller's included; all of the machine's where not said.
+    pub threads: Option<usize>,
+    /// Instructions to use; the best there are where not said.
+    pub isa: Option<Isa>,
+    /// Fill memory with NaN whenever it is given out: for tests.
+    pub poison: bool,
+    /// Measured numbers.
+    pub tuning: Tuning,
+}
+
+impl CpuOptions {
+    pub(crate) fn thread_count(&self) -> usize {
+        self.threads.unwrap_or_else(|| available_parallelism().map_or(1, NonZero::get)).max(1)
+    }
+}
+
+/// Numbers that a calibration measures. None of them changes a result.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tuning {
+    /// Nanoseconds of one thread that make a part worth handing to another one.
+    pub part_ns: f64,
+    /// Nanoseconds of one core primitive in a vector loop, by element.
+    pub ns_per_flop: f64,
+    /// Nanoseconds for each byte that a loop moves.
+    pub ns_per_byte: f64,
+    /// Nanoseconds of one multiplication or addition in a matrix product.
+    pub ns_per_product_flop: f64,
+    /// How often a worker looks for the next job before it sleeps.
+    pub spins: u32,
+    /// Bytes that the pool keeps at most.
+    pub pool_bytes: u64,
+}
+
+impl Default for Tuning {
+    /// As measured on a two-core AVX-512 server: fork and join cost about 2 µs hot, relu 0.08 ns for 8 bytes in cache,
+    /// exp 0.4 ns for 20 primitives, a matrix product 95 GFLOP/s.
+    fn default() -> Tuning {
+        Tuning {
+            part_ns: 3_000.0,
+            ns_per_flop: 0.02,
+            ns_per_byte: 0.02,
+            ns_per_product_flop: 0.01,
+            spins: 4_000,
+            pool_bytes: 4 << 30,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Sweeps: softmax and norms over one row that lies without gaps.
+
+use breakeven_ir::{DType, Float, RowWise};
+use fearless_simd::{Simd, SimdBase, SimdNarrow, SimdWiden};
+
+use crate::domain::BLOCK;
+use crate::folds::{Element, sum_of, sum_of_squares_about};
+use crate::lanes::{Chunk, Lanes, Plain, token};
+
+/// Works a row of `.2` elements from `.0` to `.1`, which may be the same place.
+pub(crate) type Sweep = unsafe fn(*const u8, *mut u8, usize, f64);
+
+/// All sweeps for one instruction set.
+pub(crate) struct Sweeps([(DType, [Sweep; 4]); 2]);
+
+impl Sweeps {
+    /// Compiled for `S`.
+    pub fn with<S: Simd>(_: S) -> Sweeps {
+        Sweeps([(DType::F32, all::<f32, Lanes<S>, S>()), (DType::F64, all::<f64, Plain<f64>, S>())])
+    }
+
+    /// The sweep of `kind` over rows of `dtype`, and its epsilon.
+    pub fn get(&self, kind: RowWise, dtype: DType) -> Option<(Sweep, f64)> {
+        let (at, epsilon) = match kind {
+            RowWise::Softmax => (0, 0.0),
+            RowWise::LogSoftmax => (1, 0.0),
+            RowWise::LayerNorm { epsilon } => (2, epsilon),
+            RowWise::RmsNorm { epsilon } => (3, epsilon),
+        };
+        self.0.iter().find(|(d, _)| *d == dtype).map(|(_, sweeps)| (sweeps[at], epsilon))
+    }
+}
+
+/// Floats whose rows are swept.
+trait Swept: Element {
+    /// Sum, in double precision.
+    unsafe fn total<S: Simd>(simd: S, from: *const Self, n: usize) -> f64;
+    /// Sum of squares about `middle`, in double precision.
+    unsafe fn squares<S: Simd>(simd: S, from: *const Self, n: usize, middle: f64) -> f64;
+    /// `(x - middle) * scale`, in double precision.
+    unsafe fn shift<S: Simd>(simd: S, from: *const Self, to: *mut Self, n: usize, middle: f64, scale: f64);
+}
+
+impl Swept for f32 {
+    #[inline(always)]
+    unsafe fn total<S: Simd>(simd: S, from: *const f32, n: usize) -> f64 {
+        // SAFETY: the caller's contract.
+        unsafe { sum_of(simd, from, n) }
+    }
+    #[inline(always)]
+    unsafe fn squares<S: Simd>(simd: S, from: *const f32, n: usize, middle: f64) -> f64 {
+        // SAFETY: the caller's contract.
+        unsafe { sum_of_squares_about(simd, from, n, middle) }
+    }
+    #[inline(always)]
+    unsafe fn shift<S: Simd>(_: S, from: *const f32, to: *mut f32, n: usize, middle: f64, scale: f64) {
+        let whole = n - n % S::f32s::LEN;
+        for i in (0..whole).step_by(S::f32s::LEN) {
+            // SAFETY: `i + LEN <= n`.
+            unsafe {
+                let (low, high) = Lanes::<S>::load(from.add(i).cast()).0.widen();
+                Lanes::<S>(((low - middle) * scale).narrow((high - middle) * scale)).store(to.add(i).cast());
+            }
+        }
+        for i in whole..n {
+            // SAFETY: `i < n`.
+            unsafe { to.add(i).write(((f64::from(from.add(i).read()) - middle) * scale) as f32) };
+        }
+    }
+}
+
+impl Swept for f64 {
+    #[inline(always)]
+    unsafe fn total<S: Simd>(simd: S, from: *const f64, n: usize) -> f64 {
+        // SAFETY: the caller's contract.
+        unsafe { <f64 as Element>::sum(simd, from, n) }
+    }
+    #[inline(always)]
+    unsafe fn squares<S: Simd>(_: S, from: *const f64, n: usize, middle: f64) -> f64 {
+        // SAFETY: the caller's contract.
+        (0..n).map(|i| unsafe { from.add(i).read() } - middle).map(|d| d * d).sum()
+    }
+    #[inline(always)]
+    unsafe fn shift<S: Simd>(_: S, from: *const f64, to: *mut f64, n: usize, middle: f64, scale: f64) {
+        for i in 0..n {
+            // SAFETY: `i < n`.
+            unsafe { to.add(i).write((from.add(i).read() - middle) * scale) };
+        }
+    }
+}
+
+fn all<T: Swept, V: Float + Chunk, S: Simd>() -> [Sweep; 4] {
+    [softmax::<T, V, S>, log_softmax::<T, V, S>, layer_norm::<T, S>, rms_norm::<T, S>]
+}
+
+/// `f` over `n` elements, in chunks; the last ones padded with zeros.
+///
+/// # Safety
+/// `n` elements of `T`, the element of `V`, must be readable at `from` and writable at `to`.
+#[inline(always)]
+unsafe fn map<T: Element, V: Chunk>(from: *const T, to: *mut T, n: usize, f: impl Fn(V) -> V) {
+    let whole = n - n % V::LEN;
+    let mut tail = [T::from_f(0.0); 16];
+    // SAFETY: the caller's contract; the tail holds the longest chunk.
+    unsafe {
+        for i in (0..whole).step_by(V::LEN) {
+            f(V::load(from.add(i).cast())).store(to.add(i).cast());
+        }
+        if whole < n {
+            std::ptr::copy_nonoverlapping(from.add(whole), tail.as_mut_ptr(), n - whole);
+            f(V::load(tail.as_ptr().cast())).store(tail.as_mut_ptr().cast());
+            std::ptr::copy_nonoverlapping(tail.as_ptr(), to.add(whole), n - whole);
+        }
+    }
+}
+
+/// A value of `V` to make constants from.
+#[inline(always)]
+fn zero<T: Element, V: Chunk>() -> V {
+    let zeros = [T::from_f(0.0); 16];
+    // SAFETY: the array holds the longest chunk.
+    unsafe { V::load(zeros.as_ptr().cast()) }
+}
+
+/// The largest element; NaN where any is.
+#[inline(always)]
+unsafe fn largest<T: Swept, S: Simd>(simd: S, from: *const T, n: usize) -> f64 {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if let Some(max) = T::extreme(simd, from, n, false) {
+            return max;
+        }
+        let larger = |a: f64, b: f64| if a > b || a.is_nan() { a } else { b };
+        (1..n).fold(from.read().f(), |max, i| larger(max, from.add(i).read().f()))
+    }
+}
+
+/// Leaves `e^(x - max)` at `to` and gives its sum.
+#[inline(always)]
+unsafe fn exponentials<T: Swept, V: Float + Chunk, S: Simd>(
+    simd: S,
+    from: *const T,
+    to: *mut T,
+    n: usize,
+    max: f64,
+) -> f64 {
+    let middle = zero::<T, V>().lit(max);
+    let mut sum = 0.0;
+    for start in (0..n).step_by(BLOCK) {
+        let count = BLOCK.min(n - start);
+        // SAFETY: `start + count <= n`.
+        unsafe {
+            map::<T, V>(from.add(start), to.add(start), count, |x| (x - middle).exp());
+            sum += T::sum(simd, to.add(start), count);
+        }
+    }
+    sum
+}
+
+unsafe fn softmax<T: Swept, V: Float + Chunk, S: Simd>(from: *const u8, to: *mut u8, n: usize, _: f64) {
+    // SAFETY: tables of `S` are only built with a value of `S` at hand.
+    let simd = unsafe { token::<S>() };
+    let (from, to) = (from.cast::<T>(), to.cast::<T>());
+    // SAFETY: the caller vouches for `n > 0` elements at both places.
+    simd.vectorize(
+        #[inline(always)]
+        || unsafe {
+            let max = largest(simd, from, n);
+            let sum = exponentials::<T, V, S>(simd, from, to, n, max);
+            let scale = zero::<T, V>().lit(1.0 / sum);
+            map::<T, V>(to, to, n, |x| x * scale);
+        },
+    );
+}
+
+unsafe fn log_softmax<T: Swept, V: Float + Chunk, S: Simd>(from: *const u8, to: *mut u8, n: usize, _: f64) {
+    // SAFETY: tables of `S` are only built with a value of `S` at hand.
+    let simd = unsafe { token::<S>() };
+    let (from, to) = (from.cast::<T>(), to.cast::<T>());
+    let mut kept = [T::from_f(0.0); BLOCK];
+    // SAFETY: the caller vouches for `n > 0` elements at both places.
+    simd.vectorize(
+        #[inline(always)]
+        || unsafe {
+            let max = largest(simd, from, n);
+            let mut sum = 0.0;
+            for start in (0..n).step_by(BLOCK) {
+                let count = BLOCK.min(n - start);
+                sum += exponentials::<T, V, S>(simd, from.add(start), kept.as_mut_ptr(), count, max);
+            }
+            T::shift(simd, from, to, n, max + sum.ln(), 1.0);
+        },
+    );
+}
+
+unsafe fn layer_norm<T: Swept, S: Simd>(from: *const u8, to: *mut u8, n: usize, epsilon: f64) {
+    // SAFETY: tables of `S` are only built with a value of `S` at hand.
+    let simd = unsafe { token::<S>() };
+    let (from, to) = (from.cast::<T>(), to.cast::<T>());
+    // SAFETY: the caller vouches for `n > 0` elements at both places.
+    simd.vectorize(
+        #[inline(always)]
+        || unsafe {
+            let mean = T::total(simd, from, n) / n as f64;
+            let variance = T::squares(simd, from, n, mean) / n as f64;
+            T::shift(simd, from, to, n, mean, 1.0 / (variance + epsilon).sqrt());
+        },
+    );
+}
+
+unsafe fn rms_norm<T: Swept, S: Simd>(from: *const u8, to: *mut u8, n: usize, epsilon: f64) {
+    // SAFETY: tables of `S` are only built with a value of `S` at hand.
+    let simd = unsafe { token::<S>() };
+    let (from, to) = (from.cast::<T>(), to.cast::<T>());
+    // SAFETY: the caller vouches for `n > 0` elements at both places.
+    simd.vectorize(
+        #[inline(always)]
+        || unsafe {
+            let square = T::squares(simd, from, n, 0.0) / n as f64;
+            T::shift(simd, from, to, n, 0.0, 1.0 / (square + epsilon).sqrt());
+        },
+    );
+}
