@@ -1,8 +1,8 @@
 //! The meaning of a graph, node by node, dense, in double precision: nothing of the planner, no rounding to f32.
 
 use breakeven_ir::{
-    DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, Node, NodeId, Op, Operand, ReduceRows,
-    RowWiseKernel, Scalar, Shape, Spec,
+    DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, Node, NodeId, Op, Operand, Reduce,
+    ReduceRows, RowWiseKernel, Scalar, Shape, Spec,
 };
 
 /// Elements of every node in row-major order; `inputs` gives the bytes of inputs as the graph types them.
@@ -98,20 +98,7 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
             let cast = builder.cast(x, wide(*dtype));
             Kernel::Map(Map { expr: builder.finish(cast), params: vec![], inputs, out })
         }
-        Op::Reduce(reduce) => {
-            let layout = axes_last(&inputs[0].layout, &reduce.axes);
-            let (outer, inner) = layout.shape.split_at(layout.shape.rank() - reduce.axes.len());
-            Kernel::Reduce(ReduceRows {
-                fold: reduce.fold,
-                outer: Shape::from(outer),
-                inner: Shape::from(inner),
-                pre: identity(),
-                post: Expr::identity(out.dtype),
-                params: vec![],
-                inputs: vec![Operand::new(inputs[0].dtype, layout.clone())],
-                outs: vec![out; reduce.fold.outputs()],
-            })
-        }
+        Op::Reduce(reduce) => reduction(reduce, &inputs[0], &out),
         Op::RowWise(kind, axis) => {
             let operand = Operand::new(inputs[0].dtype, axes_last(&inputs[0].layout, &[*axis]));
             let (outer, length) = (out.layout.shape.without(*axis), out.layout.shape[*axis]);
@@ -134,6 +121,21 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
         }
         other => unreachable!("{} is no kernel", other.name()),
     }
+}
+
+fn reduction(reduce: &Reduce, x: &Operand, out: &Operand) -> Kernel {
+    let layout = axes_last(&x.layout, &reduce.axes);
+    let (outer, inner) = layout.shape.split_at(layout.shape.rank() - reduce.axes.len());
+    Kernel::Reduce(ReduceRows {
+        fold: reduce.fold,
+        outer: Shape::from(outer),
+        inner: Shape::from(inner),
+        pre: Expr::identity(x.dtype),
+        post: Expr::identity(out.dtype),
+        params: vec![],
+        inputs: vec![Operand::new(x.dtype, layout.clone())],
+        outs: vec![out.clone(); reduce.fold.outputs()],
+    })
 }
 
 fn matmul(a: &Operand, b: &Operand, out: &Operand) -> Kernel {

@@ -14,7 +14,7 @@ pub enum Nature {
     Any,
 }
 
-const SMOOTH: [&str; 9] = ["neg", "relu", "tanh", "abs", "sigmoid", "gelu", "sin", "softsign", "softplus"];
+const SMOOTH: [&str; 8] = ["neg", "relu", "tanh", "abs", "sigmoid", "gelu", "sin", "softplus"];
 const SMOOTH_OF_TWO: [&str; 4] = ["add", "sub", "maximum", "minimum"];
 
 /// A graph of about `count` operations with views, products, folds, concats and several outputs. `index` is the type of
