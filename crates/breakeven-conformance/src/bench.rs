@@ -47,6 +47,13 @@ impl<'a> Bench<'a> {
         self.waiting.push(case);
     }
 
+    /// Count what was run elsewhere.
+    pub fn count(&mut self, more: Counts) {
+        self.counts.launches += more.launches;
+        self.counts.elements += more.elements;
+        self.counts.refused += more.refused;
+    }
+
     /// Run what waits; says what was run.
     ///
     /// # Panics
@@ -95,13 +102,21 @@ pub fn run(device: &dyn Device, cases: &[Case]) -> Result<Vec<Vec<HostMemory>>> 
     for case in cases {
         batch.push(case)?;
     }
-    let steps = [&batch.uploads, &batch.launches, &batch.downloads];
-    let prepared = device.prepare(&Segment { steps: steps.into_iter().flatten().cloned().collect() })?;
-    let ticket = device.submit(&prepared, batch.binding.clone(), Lane::Compute, &[])?;
-    device.wait(ticket, Deadline::after(Duration::from_mins(2)))?;
+    let steps = [&batch.uploads, &batch.launches, &batch.downloads].into_iter().flatten().cloned().collect();
+    carry_out(device, steps, batch.binding.clone())?;
     let mut cells = batch.binding.reads.iter();
     let mut take = || cells.next().and_then(ReadCell::take).expect("a read is filled once its submission is done");
     Ok(batch.reads.iter().map(|&count| (0..count).map(|_| take()).collect()).collect())
+}
+
+/// Prepares, submits and waits for steps.
+///
+/// # Errors
+/// What the device says.
+pub fn carry_out(device: &dyn Device, steps: Vec<SegmentStep>, binding: Binding) -> Result<()> {
+    let prepared = device.prepare(&Segment { steps })?;
+    let ticket = device.submit(&prepared, binding, Lane::Compute, &[])?;
+    device.wait(ticket, Deadline::after(Duration::from_mins(2))).map(|_| ())
 }
 
 struct Batch<'a> {

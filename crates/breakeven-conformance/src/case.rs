@@ -20,6 +20,8 @@ pub struct Case {
     pub bound: Vec<usize>,
     /// The output is written over this input.
     pub in_place: Option<usize>,
+    /// What the outputs' buffers hold before the run, where that is not poison.
+    pub before: Option<Vec<Vec<u8>>>,
 }
 
 impl Case {
@@ -35,7 +37,7 @@ impl Case {
     pub fn with(name: impl Into<String>, kernel: Kernel, values: &[Vec<Scalar>]) -> Case {
         let buffers: Vec<Vec<u8>> = kernel.inputs().iter().zip(values).map(|(o, v)| buffer(o, v)).collect();
         let bound = (0..buffers.len()).collect();
-        Case { name: name.into(), kernel, buffers, bound, in_place: None }
+        Case { name: name.into(), kernel, buffers, bound, in_place: None, before: None }
     }
 
     /// The last element of input `index` becomes `value`.
@@ -69,9 +71,10 @@ impl Case {
 
     /// What lies in each output's buffer before the run.
     pub fn outputs(&self) -> Vec<Vec<u8>> {
-        match self.in_place {
-            Some(input) => vec![self.buffers[self.bound[input]].clone()],
-            None => self.kernel.outputs().into_iter().map(poison).collect(),
+        match (&self.before, self.in_place) {
+            (Some(before), _) => before.clone(),
+            (_, Some(input)) => vec![self.buffers[self.bound[input]].clone()],
+            _ => self.kernel.outputs().into_iter().map(poison).collect(),
         }
     }
 

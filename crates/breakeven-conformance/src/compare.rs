@@ -1,7 +1,7 @@
 //! Compares a device's bytes with what the kernel may give.
 
 use breakeven_device::Device;
-use breakeven_ir::{DType, Layout, Operand, Scalar};
+use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Scalar};
 
 use crate::Case;
 use crate::bounds::{Bound, Rules, bounds, zero_has_a_sign};
@@ -45,14 +45,34 @@ fn difference(device: &dyn Device, case: &Case, n: usize, element: usize, got: &
         .filter_map(|(o, b)| Some(format!("{:?}", Scalar::load(o.dtype, b, o.layout.positions().nth(element)?))))
         .collect();
     format!(
-        "{} on {}: output {n}, element {element} of {}: got {:?}, want {want:?}, allowed {bound}; inputs there: {}; params {:?}",
+        "{}{} on {}: output {n}, element {element} of {}: got {:?}, want {want:?}, allowed {bound}; inputs there: {}; \
+         params {:?}",
         case.name,
+        rows(&case.kernel),
         device.info().name,
         describe(&operand.layout),
         Scalar::load(operand.dtype, got, at),
         fed.join(", "),
         case.kernel.params(),
     )
+}
+
+/// The rows of a kernel's expressions, where there is more than one.
+fn rows(kernel: &Kernel) -> String {
+    let exprs: Vec<&Expr> = match kernel {
+        Kernel::Map(k) => vec![&k.expr],
+        Kernel::Reduce(k) => vec![&k.pre, &k.post],
+        Kernel::RowWise(k) => vec![&k.pre, &k.post],
+        Kernel::MatMul(k) => vec![&k.post],
+        Kernel::Gather(_) => vec![],
+    };
+    let name = |(item, dtype): &(Item, DType)| match item {
+        Item::Row(row, of) => Some(format!("{}{:?}", row.name, &of[..row.args.len()])),
+        Item::Cast(of) => Some(format!("cast[{of}] to {dtype}")),
+        _ => None,
+    };
+    let all: Vec<String> = exprs.iter().flat_map(|e| e.items().iter().filter_map(name)).collect();
+    if all.len() > 1 { format!(" ({})", all.join(" ")) } else { String::new() }
 }
 
 /// What lies between and behind the elements of an output belongs to others.

@@ -11,6 +11,7 @@ mod case;
 mod compare;
 mod counts;
 mod data;
+pub mod graphs;
 mod suite;
 mod tier;
 mod views;
@@ -21,7 +22,8 @@ pub use case::Case;
 pub use compare::compare;
 pub use counts::Counts;
 pub use data::{Random, between, special, values};
-pub use suite::{casts, copies, fused, gathers, maps, matmuls, reductions, row_wise, specials};
+pub use suite::graphs as random_graphs;
+pub use suite::{casts, copies, fused, gathers, graph_on, maps, matmuls, reductions, row_wise, specials};
 pub use tier::Tier;
 pub use views::{all as views, distinct as distinct_views};
 
@@ -31,7 +33,8 @@ pub use views::{all as views, distinct as distinct_views};
 macro_rules! suite {
     ($device:expr, $tier:expr) => {
         $crate::suite! { @each $device, $tier;
-            maps 3000, specials 200, casts 20, copies 100, fused 60, reductions 500, row_wise 200, matmuls 100, gathers 60 }
+            maps 3000, specials 200, casts 20, copies 100, fused 60, reductions 500, row_wise 200, matmuls 100, gathers 60,
+            random_graphs 300 }
     };
     (@each $device:expr, $tier:expr; $($area:ident $least:literal),+) => {$(
         #[test]

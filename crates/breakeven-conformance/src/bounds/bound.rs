@@ -13,6 +13,8 @@ use super::rounding::{round, step};
 pub struct Bound {
     low: Scalar,
     high: Scalar,
+    /// What exact arithmetic gives, or close to it.
+    mid: Scalar,
     nan: bool,
 }
 
@@ -21,22 +23,29 @@ impl Bound {
     pub fn exactly(value: Scalar) -> Bound {
         match value {
             Scalar::F(x) if x.is_nan() => Bound::NAN,
-            _ => Bound { low: value, high: value, nan: false },
+            _ => Bound { low: value, high: value, mid: value, nan: false },
         }
     }
 
     /// Nothing but NaN.
-    pub const NAN: Bound = Bound { low: Scalar::F(f64::INFINITY), high: Scalar::F(f64::NEG_INFINITY), nan: true };
+    pub const NAN: Bound = Bound {
+        low: Scalar::F(f64::INFINITY),
+        high: Scalar::F(f64::NEG_INFINITY),
+        mid: Scalar::F(f64::NAN),
+        nan: true,
+    };
 
     /// Any float at all.
-    pub const ANY: Bound = Bound { low: Scalar::F(f64::NEG_INFINITY), high: Scalar::F(f64::INFINITY), nan: true };
+    pub const ANY: Bound =
+        Bound { low: Scalar::F(f64::NEG_INFINITY), high: Scalar::F(f64::INFINITY), mid: Scalar::F(0.0), nan: true };
 
     /// Floats from `low` to `high`; a NaN end stands for no limit at all.
     pub fn between(low: f64, high: f64) -> Bound {
         if low.is_nan() || high.is_nan() {
             return Bound::ANY;
         }
-        Bound { low: Scalar::F(low), high: Scalar::F(high), nan: false }
+        let mid = if low == high { low } else { low / 2.0 + high / 2.0 };
+        Bound { low: Scalar::F(low), high: Scalar::F(high), mid: Scalar::F(mid), nan: false }
     }
 
     /// The same, or NaN if `nan`.
@@ -44,7 +53,7 @@ impl Bound {
         Bound { nan: self.nan || nan, ..self }
     }
 
-    /// What either allows.
+    /// What either allows, around what the first does.
     pub fn or(self, other: Bound) -> Bound {
         let nan = self.nan || other.nan;
         if self.is_nan_only() {
@@ -53,7 +62,7 @@ impl Bound {
         if other.is_nan_only() {
             return Bound { nan, ..self };
         }
-        Bound { low: least(self.low, other.low), high: most(self.high, other.high), nan }
+        Bound { low: least(self.low, other.low), high: most(self.high, other.high), mid: self.mid, nan }
     }
 
     /// Lowest and highest value, as floats.
@@ -76,26 +85,31 @@ impl Bound {
         self.is_nan_only() || (!self.nan && self.low.to_f64() == self.high.to_f64())
     }
 
-    /// Values at which a function of the bound is evaluated: its ends, its middle, and zero where it lies between.
+    /// Values at which a function of the bound is evaluated: its middle first, then its ends, and zero where it lies
+    /// between.
     pub fn samples(&self) -> Vec<Scalar> {
         let mut all = Vec::with_capacity(5);
         if !self.is_nan_only() {
-            all.push(self.low);
-            if let (Scalar::F(low), Scalar::F(high)) = (self.low, self.high) {
-                if low.to_bits() != high.to_bits() {
-                    all.extend([self.high, Scalar::F(low / 2.0 + high / 2.0)]);
-                }
-                if low < 0.0 && high > 0.0 {
-                    all.extend([Scalar::F(-0.0), Scalar::F(0.0)]);
-                }
-            } else if self.low != self.high {
-                all.push(self.high);
+            all.push(self.mid);
+            let same = |a: Scalar, b: Scalar| match (a, b) {
+                (Scalar::F(a), Scalar::F(b)) => a.to_bits() == b.to_bits(),
+                _ => a == b,
+            };
+            all.extend([self.low, self.high].into_iter().filter(|&end| !same(end, self.mid)));
+            if self.ends().0 < 0.0 && self.ends().1 > 0.0 && matches!(self.low, Scalar::F(_)) {
+                all.extend([Scalar::F(-0.0), Scalar::F(0.0)]);
             }
         }
         if self.nan {
             all.push(Scalar::F(f64::NAN));
         }
         all
+    }
+
+    /// So wide that a function's extremes need not lie near its ends.
+    pub fn is_wide(&self) -> bool {
+        let (low, high) = self.ends();
+        matches!(self.mid, Scalar::F(_)) && high - low > 0.01 * (1.0 + self.mid.to_f64().abs())
     }
 
     /// Rounded to `dtype` and widened by a tolerance, of which `ulp` counts.
@@ -109,7 +123,7 @@ impl Bound {
             let by_ulp = if exactly_zero { x } else { step(dtype, round(dtype, x), sign as i64 * i64::from(ulp)) };
             if tolerance.abs == 0.0 { by_ulp } else { by_ulp.clamp_outwards(x + sign * tolerance.abs, sign) }
         };
-        Bound { low: Scalar::F(end(low, -1.0)), high: Scalar::F(end(high, 1.0)), nan: self.nan }
+        Bound { low: Scalar::F(end(low, -1.0)), high: Scalar::F(end(high, 1.0)), ..self }
     }
 
     /// Denormals of `dtype` may be zero, and zero may have either sign.
@@ -121,7 +135,7 @@ impl Bound {
         let tiny = smallest_normal(dtype);
         let low = if low >= 0.0 && low < tiny { -0.0 } else { low };
         let high = if high <= 0.0 && high > -tiny { 0.0 } else { high };
-        Bound { low: Scalar::F(low), high: Scalar::F(high), nan: self.nan }
+        Bound { low: Scalar::F(low), high: Scalar::F(high), ..self }
     }
 
     /// Whether a device may give `value`. With `zero_sign`, -0 and 0 are two values.

@@ -174,7 +174,7 @@ fn place(row: &[Bound], key: fn(f64) -> f64) -> Bound {
 
 fn truth(row: &[Bound], decide: fn(&[bool]) -> bool) -> Bound {
     let ends = |last: bool| -> Vec<bool> {
-        let pick = |b: &Bound| if last { b.samples().pop() } else { b.samples().first().copied() };
+        let pick = |b: &Bound| b.samples().into_iter().reduce(|x, y| if x.truth() == last { x } else { y });
         row.iter().map(|b| pick(b).is_some_and(Scalar::truth)).collect()
     };
     let one = |last| Bound::exactly(Scalar::B(decide(&ends(last))));

@@ -42,12 +42,16 @@ fn along(kind: RowWise, row: &[Bound], dtype: DType, rules: Rules) -> Vec<Bound>
 
 fn softmax(row: &[Bound], logarithm: bool) -> Vec<Bound> {
     let middle = |b: &Bound| if b.ends().0 == b.ends().1 { b.ends().0 } else { b.ends().0 / 2.0 + b.ends().1 / 2.0 };
-    let max = row.iter().map(middle).fold(f64::NEG_INFINITY, f64::max);
-    if row.iter().any(Bound::is_nan_only) || max.is_infinite() {
+    if row.iter().any(Bound::is_nan_only) {
         return vec![Bound::NAN; row.len()];
     }
-    if row.iter().any(|b| b.may_be_nan() || b.ends().1 == f64::INFINITY) {
+    let open = |b: &Bound| b.ends().0 != b.ends().1 && (b.ends().0.is_infinite() || b.ends().1.is_infinite());
+    if row.iter().any(|b| b.may_be_nan() || open(b)) {
         return vec![Bound::ANY; row.len()];
+    }
+    let max = row.iter().map(middle).fold(f64::NEG_INFINITY, f64::max);
+    if max.is_infinite() {
+        return vec![Bound::NAN; row.len()];
     }
     let width = row.iter().map(|b| b.ends().1 - b.ends().0).filter(|w| !w.is_nan()).fold(0.0, f64::max);
     let total: f64 = row.iter().map(|b| (middle(b) - max).exp()).sum();

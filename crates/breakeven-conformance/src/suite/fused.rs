@@ -30,18 +30,8 @@ fn random(seed: u64) -> Case {
     let inputs: Vec<Operand> = expr.args().iter().map(look).collect();
     let out = Operand::new(expr.dtype(), random.pick(&views::distinct(shape)).1.clone());
     let params = (0..expr.params()).map(|_| random.unit() * 2.0 + 0.1).collect();
-    let name = format!("random expression {seed}: {}", written(&expr));
+    let name = format!("random expression {seed}");
     Case::new(name, Kernel::Map(Map { expr, params, inputs, out }))
-}
-
-/// The rows of an expression, in order.
-fn written(expr: &Expr) -> String {
-    let name = |(item, _): &(breakeven_ir::Item, DType)| match item {
-        breakeven_ir::Item::Row(row, _) => Some(row.name),
-        breakeven_ir::Item::Cast(_) => Some("cast"),
-        _ => None,
-    };
-    expr.items().iter().filter_map(name).collect::<Vec<_>>().join(" ")
 }
 
 /// Two to nine rows; each takes earlier values of the type it needs.

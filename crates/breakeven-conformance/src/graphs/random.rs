@@ -1,0 +1,216 @@
+//! Random graphs and data from a seed.
+
+use breakeven_ir::{DType, Family, Fold, Graph, Kind, MAPS, NodeId, Op, RowWise, Scalar, Shape, Spec};
+
+use super::Write;
+use crate::data::Random;
+
+/// What sort of operations a graph has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nature {
+    /// Bounded operations that do not amplify rounding, so that the end values can be compared.
+    Smooth,
+    /// Any row, comparisons and places of maxima included: rounding upstream may change everything downstream.
+    Any,
+}
+
+const SMOOTH: [&str; 8] = ["neg", "relu", "tanh", "abs", "sigmoid", "gelu", "sin", "softplus"];
+const SMOOTH_OF_TWO: [&str; 4] = ["add", "sub", "maximum", "minimum"];
+
+/// A graph of about `count` operations with views, products, folds, concats and several outputs. `index` is the type of
+/// its indices.
+pub fn graph(seed: u64, count: usize, nature: Nature, index: DType) -> Graph {
+    let mut grow = Grow { w: Write::default(), random: Random::new(seed), nature, index, known: Vec::new() };
+    for _ in 0..3 {
+        let rank = grow.random.below(4);
+        let shape: Vec<usize> = (0..rank).map(|_| *grow.random.pick(&[1, 2, 3, 5, 7])).collect();
+        let input = grow.w.input(&shape);
+        grow.known.push(input);
+    }
+    for _ in 0..count {
+        let more = grow.step();
+        grow.known.extend(more);
+    }
+    let outputs = 1 + grow.random.below(3);
+    for _ in 0..outputs {
+        let near = grow.random.below(grow.known.len().min(5));
+        let output = grow.known[grow.known.len() - 1 - near];
+        grow.w.0.want(output);
+    }
+    grow.w.0
+}
+
+/// Dense bytes for an input: floats in -2..2, indices in -1..1, truth values.
+pub fn data(graph: &Graph, id: NodeId) -> Vec<u8> {
+    let spec = &graph.node(id).spec;
+    let mut random = Random::new(u64::from(id.0) + 77);
+    let mut bytes = vec![0; spec.bytes() as usize];
+    for at in 0..spec.shape.elements() {
+        let number = if spec.dtype.is_float() { 4.0 * random.unit() - 2.0 } else { random.below(2) as f64 - 1.0 };
+        Scalar::of(spec.dtype, number).store(spec.dtype, &mut bytes, at);
+    }
+    bytes
+}
+
+struct Grow {
+    w: Write,
+    random: Random,
+    nature: Nature,
+    index: DType,
+    /// Nodes of f32 so far.
+    known: Vec<NodeId>,
+}
+
+impl Grow {
+    /// Mostly on recent nodes, so that graphs are deep.
+    fn step(&mut self) -> Option<NodeId> {
+        let near = self.random.below(self.known.len().min(6));
+        let x = self.known[self.known.len() - 1 - near];
+        let dims: Vec<usize> = self.w.0.node(x).spec.shape.to_vec();
+        if dims.iter().product::<usize>() > 5000 {
+            return None;
+        }
+        match self.random.below(16) {
+            0..6 if self.nature == Nature::Any => Some(self.any_row(x)),
+            0..3 => Some(self.w.map(SMOOTH[self.random.below(SMOOTH.len())], &[x])),
+            3..6 => {
+                let other = self.fitting(x);
+                Some(self.w.map(SMOOTH_OF_TWO[self.random.below(SMOOTH_OF_TWO.len())], &[x, other]))
+            }
+            6 => Some(self.bounded_product(x)),
+            7..10 => Some(self.looked_at(x, &dims)),
+            10 => Some(self.folded(x, &dims)),
+            11 | 12 if !dims.is_empty() => Some(self.row_wise(x, dims.len())),
+            13 if dims.len() >= 2 => Some(self.matmul(x, &dims)),
+            14 if !dims.is_empty() => Some(self.joined(x, dims.len())),
+            15 if !dims.is_empty() => {
+                let picks = 1 + self.random.below(3);
+                let index = self.w.0.input(Spec::new(self.index, [picks]));
+                Some(self.w.op(Op::Gather(self.random.below(dims.len())), &[x, index]))
+            }
+            _ => None,
+        }
+    }
+
+    /// Any row over f32; one that gives truth values chooses between two tensors.
+    fn any_row(&mut self, x: NodeId) -> NodeId {
+        let rows: Vec<_> = MAPS.iter().filter(|m| matches!(m.family, Family::Number | Family::Float)).collect();
+        let row = *self.random.pick(&rows);
+        let mut inputs = Vec::new();
+        for kind in &row.args[..row.arity()] {
+            let other = if inputs.is_empty() { x } else { self.fitting(x) };
+            inputs.push(if *kind == Kind::M { self.w.map("less", &[x, other]) } else { other });
+        }
+        let params: Vec<f64> = (0..row.params()).map(|i| 0.5 + i as f64).collect();
+        let made = self.w.map_with(row.name, &params, &inputs);
+        if row.out == Kind::M {
+            let other = self.fitting(x);
+            return self.w.map("where", &[made, x, other]);
+        }
+        made
+    }
+
+    /// A known node of this shape, or one broadcast to it, or a number.
+    fn fitting(&mut self, x: NodeId) -> NodeId {
+        let shape = self.w.0.node(x).spec.shape.clone();
+        let fits = |id: &&NodeId| self.w.0.node(**id).spec.shape.broadcast(&shape).as_ref() == Some(&shape);
+        let fitting: Vec<NodeId> = self.known.iter().filter(fits).copied().collect();
+        if fitting.is_empty() || self.random.below(4) == 0 {
+            let number = self.random.unit();
+            return self.w.number(number);
+        }
+        *self.random.pick(&fitting)
+    }
+
+    fn bounded_product(&mut self, x: NodeId) -> NodeId {
+        let other = self.fitting(x);
+        let product = self.w.map("mul", &[x, other]);
+        self.w.map("tanh", &[product])
+    }
+
+    fn looked_at(&mut self, x: NodeId, dims: &[usize]) -> NodeId {
+        match self.random.below(4) {
+            0 => {
+                let mut axes: Vec<usize> = (0..dims.len()).collect();
+                (1..dims.len()).for_each(|i| axes.swap(i, self.random.below(i + 1)));
+                self.w.permute(x, &axes)
+            }
+            1 => {
+                let to = self.reshaped(dims);
+                self.w.reshape(x, &to)
+            }
+            2 if !dims.is_empty() => {
+                let axis = self.random.below(dims.len());
+                let count = 1 + self.random.below(dims[axis]);
+                let start = self.random.below(dims[axis] - count + 1);
+                let back = self.random.below(2) == 0;
+                let (start, step) = if back { (start + count - 1, -1) } else { (start, 1) };
+                self.w.slice(x, axis, start, count, step)
+            }
+            _ if dims.len() < 5 => {
+                let to = [&[1 + self.random.below(3)], dims].concat();
+                self.w.broadcast(x, &to)
+            }
+            _ => x,
+        }
+    }
+
+    fn reshaped(&mut self, dims: &[usize]) -> Vec<usize> {
+        let mut dims = dims.to_vec();
+        match self.random.below(3) {
+            0 => vec![dims.iter().product()],
+            1 if dims.len() >= 2 => {
+                let at = self.random.below(dims.len() - 1);
+                let next = dims.remove(at + 1);
+                dims[at] *= next;
+                dims
+            }
+            _ => {
+                if dims.len() < 6 {
+                    dims.insert(self.random.below(dims.len() + 1), 1);
+                }
+                dims
+            }
+        }
+    }
+
+    fn folded(&mut self, x: NodeId, dims: &[usize]) -> NodeId {
+        let axes: Vec<usize> = (0..dims.len()).filter(|_| self.random.below(2) == 0).collect();
+        let fold = *self.random.pick(&[Fold::Sum, Fold::Mean, Fold::Max, Fold::Min, Fold::Moments]);
+        let fold = if self.nature == Nature::Smooth && fold == Fold::Sum { Fold::Mean } else { fold };
+        let first = self.w.reduce(fold, x, &axes);
+        if fold == Fold::Moments && self.random.below(2) == 0 { self.w.op(Op::Output(1), &[first]) } else { first }
+    }
+
+    fn row_wise(&mut self, x: NodeId, rank: usize) -> NodeId {
+        let epsilon = if self.nature == Nature::Smooth { 0.1 } else { 1e-5 };
+        let kinds =
+            [RowWise::Softmax, RowWise::LogSoftmax, RowWise::LayerNorm { epsilon }, RowWise::RmsNorm { epsilon }];
+        let kind = *self.random.pick(&kinds);
+        self.w.op(Op::RowWise(kind, self.random.below(rank)), &[x])
+    }
+
+    /// By a fresh matrix, divided by the number of terms; sometimes with a bias and gelu, as layers have.
+    fn matmul(&mut self, x: NodeId, dims: &[usize]) -> NodeId {
+        let (lead, inner) = (&dims[..dims.len() - 2], dims[dims.len() - 1]);
+        let columns = *self.random.pick(&[1, 2, 5]);
+        let right = self.w.input(&[inner, columns]);
+        let right = self.w.broadcast(right, &[lead, &[inner, columns]].concat());
+        let product = self.w.op(Op::MatMul, &[x, right]);
+        let scale = self.w.number(1.0 / inner.max(1) as f64);
+        let scaled = self.w.map("mul", &[product, scale]);
+        if self.random.below(2) == 0 {
+            return scaled;
+        }
+        let bias = self.w.input(&[columns]);
+        let sum = self.w.map("add", &[scaled, bias]);
+        self.w.map("gelu", &[sum])
+    }
+
+    fn joined(&mut self, x: NodeId, rank: usize) -> NodeId {
+        let shape: Shape = self.w.0.node(x).spec.shape.clone();
+        let other = self.fitting(x);
+        let other = self.w.broadcast(other, &shape);
+        self.w.op(Op::Concat(self.random.below(rank)), &[x, other])
+    }
+}
