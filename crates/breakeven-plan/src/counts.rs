@@ -15,6 +15,10 @@ pub(crate) fn count(program: &Program, machine: &Machine<'_>, slots: &Slots) -> 
         peak_bytes: peaks(machine, slots),
         ..Counts::default()
     };
+    counts.slot_bytes = vec![0; machine.devices.len()];
+    for slot in &slots.all {
+        counts.slot_bytes[slot.device.0] += slot.bytes;
+    }
     let mut running = None;
     for step in &slots.steps {
         match step {

@@ -3,7 +3,7 @@
 use breakeven_ir::NodeId;
 use serde::{Deserialize, Serialize};
 
-use crate::{Cost, DeviceId};
+use crate::{Cost, DeviceId, Trust};
 
 /// Why a device was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -66,6 +66,18 @@ impl Parts {
     }
 }
 
+/// What would make a kernel cheaper on another device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Flip {
+    /// The device that would win.
+    pub device: DeviceId,
+    /// It would, if everything that the kernel reads and everyone who reads it were there.
+    pub if_resident: bool,
+    /// It would with this many times the work, sizes and copies alike; `None` where no size within a factor of a
+    /// million makes it.
+    pub at_times: Option<f64>,
+}
+
 /// Why one kernel runs where it does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
@@ -85,8 +97,10 @@ pub struct Decision {
     pub runner_up: Option<(DeviceId, Parts)>,
     /// Why other devices were out of the question.
     pub excluded: Vec<(DeviceId, String)>,
-    /// Where the estimate comes from.
-    pub source: String,
+    /// How far the profile behind the estimate is trusted.
+    pub source: Trust,
+    /// What would have to be different for the runner-up to win.
+    pub flip: Option<Flip>,
 }
 
 impl Decision {

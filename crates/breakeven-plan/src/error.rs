@@ -41,6 +41,12 @@ pub enum PlanError {
         /// The other.
         b: DeviceId,
     },
+    /// A frozen plan is of another graph, or of the same one fused otherwise.
+    #[error("the frozen plan does not say where {what} runs; it was made from another graph or policy")]
+    Frozen {
+        /// The kernel, in words.
+        what: String,
+    },
     /// What is said of an input does not fit it.
     #[error("input {} is said to lie where it cannot: {reason}", input.0)]
     Input {

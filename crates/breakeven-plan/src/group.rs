@@ -155,7 +155,7 @@ impl Grouping<'_> {
         let node = self.graph.node(id);
         match &node.op {
             Op::Map(..) | Op::Cast(_) | Op::View(_) => {
-                if self.absorb_elementwise(id).is_none() {
+                if self.absorb_elementwise(id).or_else(|| self.absorb_copy(id)).is_none() {
                     let shape = self.work_shape(id);
                     let out = self.resolved.storage(id, &shape);
                     self.begin(id, None, out);
@@ -239,7 +239,8 @@ impl Grouping<'_> {
         let Demand::By(group) = self.demand[id.index()] else { return None };
         let mut leaves = self.groups[group].leaves.iter().filter(|leaf| leaf.node == id);
         let leaf = leaves.next()?.clone();
-        (self.policy.fuse && leaves.next().is_none()).then_some((group, leaf))
+        let same_pin = self.policy.pins.get(&id) == self.policy.pins.get(&self.groups[group].root);
+        (self.policy.fuse && same_pin && leaves.next().is_none()).then_some((group, leaf))
     }
 
     fn rows(&self, id: NodeId) -> usize {
@@ -274,6 +275,18 @@ impl Grouping<'_> {
         Some(())
     }
 
+    /// Lets a group work in the order of what a copy reads, so that the copy is a view of it.
+    fn absorb_copy(&mut self, id: NodeId) -> Option<()> {
+        let (index, leaf) = self.reader(id).filter(|_| self.resolved.role(id) == Role::Copy)?;
+        let stored = Layout::dense(self.work_shape(id));
+        let group = &self.groups[index];
+        if leaf.part != Part::Post || group.base.is_some() {
+            return None;
+        }
+        self.groups[index] = group.over(&compose(&whole(&leaf.layout, &stored)?, &stored)?)?;
+        self.absorb_elementwise(id)
+    }
+
     /// Puts a base under the elementwise nodes that read it: they become its epilogue.
     fn absorb_base(&mut self, id: NodeId) -> Option<()> {
         let (index, leaf) = self.reader(id)?;
@@ -285,16 +298,19 @@ impl Grouping<'_> {
         if !fits || moments(op) || matches!(op, Op::Gather(_)) {
             return None;
         }
-        let turned = inverse(&leaf.layout)?;
         let stored = base_storage(self.graph, self.resolved, id);
-        let same_size = turned.shape.elements() == stored.shape.elements();
-        let mut moved = group.over(&compose(&turned, &stored).filter(|_| same_size)?)?;
+        let mut moved = group.over(&compose(&whole(&leaf.layout, &stored)?, &stored)?)?;
         moved.leaves.retain(|l| l.node != id);
         moved.base = Some(id);
         self.groups[index] = moved;
         self.read(index, reads);
         Some(())
     }
+}
+
+/// The inverse of how a group reads a storage, where it reads all of it.
+fn whole(read: &Layout, stored: &Layout) -> Option<Layout> {
+    inverse(read).filter(|turned| turned.shape.elements() == stored.shape.elements())
 }
 
 impl Group {

@@ -1,27 +1,37 @@
 //! Where and how to compute: profile, cost, fusion, placement, lowering, memory slots, explanation.
 #![forbid(unsafe_code)]
 
+mod cache;
+mod cost;
 mod counts;
 mod curve;
 mod decision;
 mod emit;
 mod error;
+mod explain;
+mod freeze;
 mod fuse;
 mod group;
 mod index;
+mod lower;
 mod machine;
 mod order;
 mod pipeline;
+mod place;
 mod plan;
 mod profile;
 pub mod program;
 mod resolve;
 mod schedule;
 mod slots;
+mod verify;
 
+pub use cache::{PlanCache, PlanKey};
+pub use cost::CostModel;
 pub use curve::{Cost, Curve, Knot};
-pub use decision::{Decision, Parts, Reason};
+pub use decision::{Decision, Flip, Parts, Reason};
 pub use error::PlanError;
+pub use freeze::Frozen;
 pub use fuse::fuse;
 pub use machine::{DeviceId, DeviceView, Home, Machine, Place, Policy, Source};
 pub use pipeline::plan;

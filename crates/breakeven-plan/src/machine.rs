@@ -6,10 +6,10 @@ use std::fmt;
 use breakeven_ir::{Caps, Kernel, Layout, NodeId, Unsupported};
 use serde::{Deserialize, Serialize};
 
-use crate::DeviceProfile;
+use crate::{DeviceProfile, Frozen};
 
 /// Index into [`Machine::devices`]; 0 is always the CPU of the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DeviceId(pub usize);
 
 impl DeviceId {
@@ -102,11 +102,22 @@ pub struct Policy {
     pub max_rows_per_kernel: usize,
     /// Tensors one kernel may read, before devices with fewer bindings split it further.
     pub max_inputs_per_kernel: usize,
+    /// No launch on a device of its own memory is predicted to take longer; longer ones are split.
+    pub max_launch_seconds: f64,
+    /// Where an earlier plan of the same graph ran each kernel: it runs there again, or the plan is an error.
+    pub frozen: Option<Frozen>,
 }
 
 impl Default for Policy {
     fn default() -> Policy {
-        let pins = BTreeMap::new();
-        Policy { pin: None, pins, fuse: true, max_rows_per_kernel: 64, max_inputs_per_kernel: 16 }
+        Policy {
+            pin: None,
+            pins: BTreeMap::new(),
+            fuse: true,
+            max_rows_per_kernel: 64,
+            max_inputs_per_kernel: 16,
+            max_launch_seconds: 0.25,
+            frozen: None,
+        }
     }
 }

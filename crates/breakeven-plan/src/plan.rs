@@ -7,6 +7,8 @@ use crate::{Cost, Decision, DeviceId};
 /// Steps over slots, in an order in which they can run one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
+    /// Names of the machine's devices, by id.
+    pub devices: Vec<String>,
     /// Memory that the steps use.
     pub slots: Vec<Slot>,
     /// What to do.
@@ -34,7 +36,7 @@ pub struct Slot {
     pub last: usize,
     /// An input that already lives on the device: the caller binds its buffer, and no step writes it.
     pub source: Option<NodeId>,
-    /// It holds an uploaded input and nothing else: on a device that works in the host's memory the caller's own bytes
+    /// It holds an uploaded input and nothing else, on a device that works in the host's memory: the caller's own bytes
     /// may be bound instead of a copy of them, since no launch writes it.
     pub is_upload: bool,
     /// An output of the graph stays in it.
@@ -129,4 +131,6 @@ pub struct Counts {
     pub moved_bytes: u64,
     /// Highest sum of the bytes of slots in use at one time, on each device.
     pub peak_bytes: Vec<u64>,
+    /// Bytes of all slots of each device: what it takes to bind them all at once.
+    pub slot_bytes: Vec<u64>,
 }

@@ -15,7 +15,7 @@ pub(crate) struct Replica {
     pub device: DeviceId,
     /// The input that the caller binds.
     pub source: Option<NodeId>,
-    /// It comes from the host's memory.
+    /// It may be the caller's own bytes.
     pub is_upload: bool,
 }
 
@@ -29,8 +29,13 @@ pub(crate) struct Schedule {
 }
 
 /// Orders the kernels of a program that run on `devices`, and moves values to where they are needed.
-pub(crate) fn schedule(program: &Program, devices: &[DeviceId], home: &Home) -> Schedule {
-    let mut scheduler = Scheduler::new(program, home);
+pub(crate) fn schedule(
+    program: &Program,
+    devices: &[DeviceId],
+    home: &Home,
+    in_host: &dyn Fn(DeviceId) -> bool,
+) -> Schedule {
+    let mut scheduler = Scheduler::new(program, home, in_host);
     let runs = runs(program, devices);
     scheduler.upload(&runs);
     for (device, kernels) in &runs {
@@ -127,13 +132,14 @@ fn dependencies(program: &Program) -> (Lists, Vec<usize>) {
 struct Scheduler<'a> {
     program: &'a Program,
     home: &'a Home,
+    in_host: &'a dyn Fn(DeviceId) -> bool,
     at: BTreeMap<(usize, DeviceId), usize>,
     schedule: Schedule,
 }
 
 impl<'a> Scheduler<'a> {
-    fn new(program: &'a Program, home: &'a Home) -> Scheduler<'a> {
-        Scheduler { program, home, at: BTreeMap::new(), schedule: Schedule::default() }
+    fn new(program: &'a Program, home: &'a Home, in_host: &'a dyn Fn(DeviceId) -> bool) -> Scheduler<'a> {
+        Scheduler { program, home, in_host, at: BTreeMap::new(), schedule: Schedule::default() }
     }
 
     fn add(&mut self, value: usize, device: DeviceId, source: Option<NodeId>, is_upload: bool) -> usize {
@@ -162,7 +168,7 @@ impl<'a> Scheduler<'a> {
         if places.contains(&Place::Device(device)) {
             self.add(value, device, Some(input), false);
         } else if places.contains(&Place::Host) {
-            let slot = self.add(value, device, None, true);
+            let slot = self.add(value, device, None, (self.in_host)(device));
             self.schedule.steps.push(Step::Upload { input, slot });
         }
     }

@@ -17,7 +17,7 @@ pub(crate) struct Slots {
 
 /// Gives every replica a slot. A replica takes over the slot of a dead one of its device, the smallest that is large
 /// enough, or else the largest, which grows; an elementwise launch writes over an input that dies with it.
-pub(crate) fn assign_slots(program: &Program, schedule: Schedule) -> Slots {
+pub(crate) fn assign_slots(program: &Program, schedule: &Schedule) -> Slots {
     let mut assigner = Assigner::new(program, schedule);
     for at in 0..assigner.schedule.steps.len() {
         assigner.step(at);
@@ -36,7 +36,7 @@ struct Life {
 
 struct Assigner<'a> {
     program: &'a Program,
-    schedule: Schedule,
+    schedule: &'a Schedule,
     lives: Vec<Life>,
     slot_of: Vec<Option<usize>>,
     slots: Vec<Slot>,
@@ -74,8 +74,8 @@ fn lives(schedule: &Schedule) -> Vec<Life> {
 }
 
 impl<'a> Assigner<'a> {
-    fn new(program: &'a Program, schedule: Schedule) -> Assigner<'a> {
-        let (lives, slot_of) = (lives(&schedule), vec![None; schedule.replicas.len()]);
+    fn new(program: &'a Program, schedule: &'a Schedule) -> Assigner<'a> {
+        let (lives, slot_of) = (lives(schedule), vec![None; schedule.replicas.len()]);
         Assigner { program, schedule, lives, slot_of, slots: Vec::new(), free: BTreeSet::new() }
     }
 
@@ -164,7 +164,7 @@ impl<'a> Assigner<'a> {
     fn finish(self) -> Slots {
         let place = |replica: usize| self.slot_of[replica].expect("every replica is touched by a step");
         let found = self.schedule.found.iter().map(|found| found.map(place)).collect();
-        let steps = self.schedule.steps.into_iter().map(|step| renumbered(step, &place)).collect();
+        let steps = self.schedule.steps.iter().map(|step| renumbered(step.clone(), &place)).collect();
         Slots { all: self.slots, steps, found }
     }
 }

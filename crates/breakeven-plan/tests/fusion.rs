@@ -170,7 +170,7 @@ fn a_reshape_is_copied_only_where_it_must_be() {
             let x = w.map("exp", &[x]);
             w.reshape(x, &[3, 2])
         },
-        &["copy", "map 1"],
+        &["map 1"],
     );
 }
 

@@ -2,13 +2,15 @@
 
 mod common;
 
-use breakeven_ir::{DType, Graph, Scalar};
-use breakeven_plan::{Home, Policy};
+use std::collections::BTreeMap;
+
+use breakeven_ir::{Caps, DType, Graph, Layout, NodeId, Op, Scalar};
+use breakeven_plan::{DeviceId, Home, Place, Plan, Policy, Source};
 use common::evaluate::evaluate;
 use common::interpret::interpret;
+use common::machine::{Device, cpu, gpu, try_plan};
 use common::minilm::{Size, minilm};
-use common::plan_on_cpu;
-use common::random::{data, graph};
+use common::random::{Random, data, graph};
 
 /// Kernels round where they store, so fused and unfused differ by roundings of f32.
 fn assert_close(dtype: DType, got: &[u8], want: &[u8], what: &str) {
@@ -22,14 +24,52 @@ fn assert_close(dtype: DType, got: &[u8], want: &[u8], what: &str) {
     }
 }
 
-fn check(graph: &Graph, home: &Home, policy: &Policy, what: &str) {
-    let plan = plan_on_cpu(graph, home, policy);
+fn check_on(graph: &Graph, home: &Home, policy: &Policy, devices: &[Device], what: &str) -> Plan {
+    let plan = try_plan(graph, home, policy, devices).unwrap_or_else(|error| panic!("{what}: {error}"));
+    plan.verify().unwrap_or_else(|why| panic!("{what}: {why}"));
     let inputs = |id| data(graph, id);
     let want = evaluate(graph, &inputs);
     let got = interpret(graph, home, &plan, &inputs);
     for (bytes, output) in got.iter().zip(graph.outputs()) {
         assert_close(graph.node(*output).spec.dtype, bytes, &want[output.index()], what);
     }
+    plan
+}
+
+fn check(graph: &Graph, home: &Home, policy: &Policy, what: &str) {
+    check_on(graph, home, policy, &[cpu()], what);
+}
+
+/// Inputs stored in random orders, in random places; some outputs left where they are.
+fn random_home(graph: &Graph, random: &mut Random, devices: usize) -> Home {
+    let mut home = Home::default();
+    for id in graph.ids().filter(|id| graph.node(*id).op == Op::Input) {
+        let shape = &graph.node(id).spec.shape;
+        let mut order: Vec<usize> = (0..shape.rank()).collect();
+        (1..shape.rank()).for_each(|i| order.swap(i, random.below(i + 1)));
+        let layout = Layout::dense_in_order(shape, &order);
+        let mut places: Vec<Place> =
+            (0..devices).filter(|_| random.below(3) == 0).map(|d| Place::Device(DeviceId(d))).collect();
+        if places.is_empty() || random.below(2) == 0 {
+            places.push(Place::Host);
+        }
+        home.inputs.insert(id, Source { layout, places });
+    }
+    home.read = graph.outputs().iter().map(|_| random.below(4) != 0).collect();
+    home
+}
+
+fn random_pins(graph: &Graph, random: &mut Random, devices: usize) -> BTreeMap<NodeId, DeviceId> {
+    let is_computed =
+        |id: &NodeId| !matches!(graph.node(*id).op, Op::Input | Op::View(_) | Op::Fill(_) | Op::Output(_));
+    let ids: Vec<NodeId> = graph.ids().filter(is_computed).collect();
+    ids.into_iter().map(|id| (id, DeviceId(random.below(devices)))).collect()
+}
+
+/// A device that sees little at once, so that everything is split.
+fn tight(bindings: usize, bytes: u64) -> Device {
+    let caps = Caps { max_bindings: bindings, max_binding_bytes: bytes, ..gpu(5.0).caps };
+    Device { caps, ..gpu(5.0) }
 }
 
 #[test]
@@ -51,4 +91,57 @@ fn a_small_model_means_the_same_fused() {
     let graph = minilm(Size::TINY).write.0;
     check(&graph, &Home::default(), &Policy::default(), "minilm");
     check(&graph, &Home::default(), &Policy { fuse: false, ..Policy::default() }, "minilm");
+}
+
+#[test]
+fn random_graphs_mean_the_same_over_three_devices_and_any_home() {
+    let mut crossings = 0;
+    for seed in 0..600 {
+        let graph = graph(seed, 4 + (seed % 20) as usize);
+        let mut random = Random(seed + 1_000_000);
+        let home = random_home(&graph, &mut random, 3);
+        let devices = [cpu(), gpu(3.0), gpu(9.0)];
+        let policy = Policy { pins: random_pins(&graph, &mut random, 3), ..Policy::default() };
+        match try_plan(&graph, &home, &policy, &devices) {
+            // Parts of one concat must be in one place.
+            Err(error) => assert!(error.to_string().contains("same tensor"), "seed {seed}: {error}"),
+            Ok(plan) => {
+                crossings += plan.counts.copies;
+                check_on(&graph, &home, &policy, &devices, &format!("seed {seed}"));
+            }
+        }
+        check_on(&graph, &home, &Policy::default(), &devices, &format!("seed {seed}, free"));
+    }
+    assert!(crossings > 500, "{crossings} values crossed devices");
+}
+
+#[test]
+fn random_graphs_mean_the_same_on_a_device_that_sees_little() {
+    let (mut whole, mut split) = (0, 0);
+    for seed in 0..600 {
+        let graph = graph(seed, 4 + (seed % 20) as usize);
+        let home = random_home(&graph, &mut Random(seed), 2);
+        let devices = [cpu(), tight(4, 64)];
+        for pin in [None, Some(DeviceId(1))] {
+            let policy = Policy { pin, ..Policy::default() };
+            let Ok(plan) = try_plan(&graph, &home, &policy, &devices) else {
+                assert!(pin.is_some(), "without a pin there is a plan");
+                continue;
+            };
+            whole += plan.decisions.len();
+            split += plan.counts.launches.iter().sum::<usize>();
+            check_on(&graph, &home, &policy, &devices, &format!("seed {seed}"));
+            let fits = |step: &breakeven_plan::Step| match step {
+                breakeven_plan::Step::Run { device: DeviceId(1), launch } => {
+                    let kernel = &launch.kernel;
+                    let operands = || kernel.inputs().into_iter().chain(kernel.outputs());
+                    let span = |o: &breakeven_ir::Operand| o.layout.span().map_or(0, |(low, high)| high - low + 1);
+                    operands().count() <= 4 && operands().all(|o| span(o) * o.dtype.bytes() <= 64)
+                }
+                _ => true,
+            };
+            assert!(plan.steps.iter().all(fits), "seed {seed}");
+        }
+    }
+    assert!(split > whole + 100, "{whole} kernels became {split} launches");
 }

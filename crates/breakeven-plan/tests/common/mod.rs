@@ -3,6 +3,7 @@
 
 pub mod evaluate;
 pub mod interpret;
+pub mod machine;
 pub mod minilm;
 pub mod random;
 

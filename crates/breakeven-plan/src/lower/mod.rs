@@ -1,0 +1,158 @@
+//! The pass that makes kernels fit a device: fewer operands, smaller windows, shorter launches.
+
+mod chunk;
+mod divide;
+mod index;
+
+use breakeven_ir::{Caps, Kernel};
+
+use crate::place::Refusal;
+use crate::program::{Fused, Program, Value};
+use crate::{DeviceId, Machine, Reason};
+use chunk::{Stretch, axes, part, reaches, span};
+pub(crate) use divide::{Bound, Piece};
+use divide::{between, divide};
+pub(crate) use index::{narrow_indices, widen_indices};
+
+/// The longest that one launch may take, and how long a kernel is predicted to take.
+#[derive(Clone, Copy)]
+pub(crate) struct Longest<'a> {
+    pub seconds: f64,
+    pub predict: &'a dyn Fn(&Kernel) -> Option<f64>,
+}
+
+/// A kernel as launches that a device can take, or why there are none; `None` where it fits as it is. The values
+/// between the pieces are numbered from 0.
+pub(crate) fn split(
+    fused: &Fused,
+    values: &[Value],
+    caps: &Caps,
+    longest: Longest<'_>,
+) -> Result<Option<Vec<Piece>>, Refusal> {
+    check_types(&fused.kernel, caps)?;
+    let touched = fused.inputs.iter().chain(&fused.outputs);
+    if let Some(value) = touched.map(|&v| &values[v]).find(|value| value.bytes > caps.max_buffer_bytes) {
+        let text = format!("a tensor takes {} bytes and the largest buffer {}", value.bytes, caps.max_buffer_bytes);
+        return Err(Refusal::new(Reason::Memory, text));
+    }
+    let operands = fused.inputs.len() + fused.outputs.len();
+    if operands <= caps.max_bindings && axis_to_halve(&fused.kernel, caps, longest)?.is_none() {
+        return Ok(None);
+    }
+    let bound = |ids: &[usize]| ids.iter().map(|&value| Bound::Value(value)).collect();
+    let (inputs, outputs) = (bound(&fused.inputs), bound(&fused.outputs));
+    let pieces = divide(Piece { kernel: fused.kernel.clone(), inputs, outputs }, caps.max_bindings)?;
+    let mut done = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        chunk(piece, caps, longest, &mut done)?;
+    }
+    Ok(Some(done))
+}
+
+fn check_types(kernel: &Kernel, caps: &Caps) -> Result<(), Refusal> {
+    let operands = kernel.inputs().into_iter().chain(kernel.outputs());
+    match operands.map(|o| o.dtype).find(|dtype| !caps.dtypes.contains(dtype)) {
+        Some(dtype) => Err(Refusal::new(Reason::Unsupported, format!("the device does not work on {dtype}"))),
+        None => Ok(()),
+    }
+}
+
+/// Halves a kernel until its parts fit.
+fn chunk(piece: Piece, caps: &Caps, longest: Longest<'_>, done: &mut Vec<Piece>) -> Result<(), Refusal> {
+    let mut todo = vec![piece];
+    while let Some(piece) = todo.pop() {
+        match axis_to_halve(&piece.kernel, caps, longest)? {
+            None => done.push(piece),
+            Some(axis) => {
+                let extent = axes(&piece.kernel)[axis];
+                let (first, rest) = (extent / 2, extent - extent / 2);
+                let half = |start, count| Piece {
+                    kernel: part(&piece.kernel, Stretch { axis, start, count }),
+                    ..piece.clone()
+                };
+                todo.push(half(first, rest));
+                todo.push(half(0, first));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn axis_to_halve(kernel: &Kernel, caps: &Caps, longest: Longest<'_>) -> Result<Option<usize>, Refusal> {
+    let operands = kernel.inputs().into_iter().chain(kernel.outputs());
+    for (at, operand) in operands.enumerate() {
+        let elements = span(&operand.layout);
+        let bytes = elements * operand.dtype.bytes() as u64;
+        if bytes > caps.max_binding_bytes || elements.saturating_sub(1) > caps.max_index {
+            let axis = widest(&reaches(kernel, at));
+            let text =
+                || format!("an operand spans {bytes} bytes, more than a launch can see ({})", caps.max_binding_bytes);
+            return axis.map(Some).ok_or_else(|| Refusal::new(Reason::Memory, text()));
+        }
+    }
+    let is_long = (longest.predict)(kernel).is_some_and(|seconds| seconds > longest.seconds);
+    let extents: Vec<u64> = axes(kernel).iter().map(|&n| if n > 1 { n as u64 } else { 0 }).collect();
+    Ok(widest(&extents).filter(|_| is_long))
+}
+
+/// The first axis with the largest reach, where any reaches at all.
+fn widest(reaches: &[u64]) -> Option<usize> {
+    let best = *reaches.iter().max()?;
+    reaches.iter().position(|&reach| reach == best).filter(|_| best > 0)
+}
+
+/// The program with every kernel in pieces that fit its device, and the device and origin of each piece.
+pub(crate) struct Lowered {
+    pub program: Program,
+    pub devices: Vec<DeviceId>,
+    /// The kernel of the program before lowering that each kernel is a piece of.
+    pub origins: Vec<usize>,
+}
+
+/// Replaces kernels by their pieces. Kernels without pieces fit as they are.
+pub(crate) fn lower(program: Program, devices: &[DeviceId], mut pieces: Vec<Option<Vec<Piece>>>) -> Lowered {
+    let Program { mut values, kernels, wanted } = program;
+    let mut out = Lowered { program: Program::default(), devices: Vec::new(), origins: Vec::new() };
+    for (origin, fused) in kernels.into_iter().enumerate() {
+        let device = devices[origin];
+        let parts = match pieces[origin].take() {
+            None => vec![fused],
+            Some(parts) => unpack(&fused, parts, &mut values),
+        };
+        out.devices.extend(parts.iter().map(|_| device));
+        out.origins.extend(parts.iter().map(|_| origin));
+        out.program.kernels.extend(parts);
+    }
+    out.program.values = values;
+    out.program.wanted = wanted;
+    out
+}
+
+fn unpack(fused: &Fused, pieces: Vec<Piece>, values: &mut Vec<Value>) -> Vec<Fused> {
+    let first = values.len();
+    for (dtype, shape) in between(&pieces) {
+        let bytes = shape.elements() as u64 * dtype.bytes() as u64;
+        let node = *fused.nodes.last().expect("a kernel computes a node");
+        values.push(Value { node, dtype, bytes, is_input: false });
+    }
+    let ids = |bound: &[Bound]| {
+        let id = |bound: &Bound| match *bound {
+            Bound::Value(value) => value,
+            Bound::Between(number) => first + number,
+        };
+        bound.iter().map(id).collect()
+    };
+    let one = |piece: Piece| Fused {
+        inputs: ids(&piece.inputs),
+        outputs: ids(&piece.outputs),
+        kernel: piece.kernel,
+        ..fused.clone()
+    };
+    pieces.into_iter().map(one).collect()
+}
+
+/// Whether every device of the machine works on 64-bit integers.
+fn lacks_wide_indices(machine: &Machine<'_>) -> bool {
+    use breakeven_ir::DType::{I32, I64};
+    machine.devices.iter().any(|d| d.caps.dtypes.contains(&I32) && !d.caps.dtypes.contains(&I64))
+}

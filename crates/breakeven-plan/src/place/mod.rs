@@ -1,0 +1,158 @@
+//! The second pass: where each kernel runs.
+//!
+//! Candidates are every device alone and the cheapest cuts; all of them run on one simulated schedule, and one over
+//! several devices must win by a margin that depends on how far the profile is trusted.
+
+mod decide;
+mod expand;
+mod flow;
+mod model;
+mod offers;
+mod simulate;
+
+use breakeven_ir::Graph;
+
+use crate::cost::CostModel;
+use crate::program::Program;
+use crate::{Cost, Decision, DeviceId, Home, Machine, PlanError, Policy, Trust};
+use expand::expand;
+use model::Model;
+use offers::Market;
+pub(crate) use offers::{Barred, Offer, Refusal};
+use simulate::simulate;
+
+/// Where each kernel of a program runs, and why.
+pub(crate) struct Placement {
+    pub devices: Vec<DeviceId>,
+    pub decisions: Vec<Decision>,
+    pub predicted: Cost,
+    /// What each device offers for each kernel.
+    pub offers: Vec<Vec<Result<Offer, Refusal>>>,
+}
+
+/// What planning was asked with.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub graph: &'a Graph,
+    pub home: &'a Home,
+    pub policy: &'a Policy,
+    pub machine: &'a Machine<'a>,
+}
+
+/// Places every kernel.
+pub(crate) fn place(request: Request<'_>, program: &Program, barred: &Barred) -> Result<Placement, PlanError> {
+    let cost = CostModel::new(request.machine);
+    let market = Market { machine: request.machine, cost: &cost, policy: request.policy, barred };
+    let offers = market.offers(program);
+    let mut model = Model::new(program, request.home, request.machine, &cost);
+    model.run = offers.iter().map(|of| of.iter().map(|offer| Some(offer.as_ref().ok()?.seconds())).collect()).collect();
+    join_writers(&mut model);
+    let start = start(&market, program, &model, &offers)?;
+    let choice = choose(program, &model, request.machine, start);
+    let spread = spread(&offers, &choice.devices);
+    let predicted = Cost { seconds: simulate(program, &model, &choice.devices).seconds(), spread };
+    let decisions = decide::decisions(&market, program, &model, &offers, &choice);
+    Ok(Placement { devices: choice.devices, decisions, predicted, offers })
+}
+
+fn spread(offers: &[Vec<Result<Offer, Refusal>>], devices: &[DeviceId]) -> f64 {
+    let of = |(offers, device): (&Vec<Result<Offer, Refusal>>, &DeviceId)| {
+        offers[device.0].as_ref().ok().and_then(Offer::cost).map_or(0.0, |cost| cost.spread)
+    };
+    offers.iter().zip(devices).map(of).sum()
+}
+
+/// Kernels that write one value run on one device, so each can only run where all can.
+fn join_writers(model: &mut Model) {
+    for value in model.values.iter().filter(|value| value.writers.len() > 1) {
+        for device in 0..model.space.len() {
+            if value.writers.iter().any(|&writer| model.run[writer][device].is_none()) {
+                value.writers.iter().for_each(|&writer| model.run[writer][device] = None);
+            }
+        }
+    }
+}
+
+/// Every kernel on the first device that can run it: the host's CPU unless it cannot or another was asked for.
+fn start(
+    market: &Market<'_>,
+    program: &Program,
+    model: &Model,
+    offers: &[Vec<Result<Offer, Refusal>>],
+) -> Result<Vec<DeviceId>, PlanError> {
+    let first = |kernel: usize| {
+        let device = model.run[kernel].iter().position(Option::is_some).map(DeviceId);
+        device.ok_or_else(|| decide::nowhere(market, &program.kernels[kernel], &offers[kernel]))
+    };
+    (0..program.kernels.len()).map(first).collect()
+}
+
+/// The placement that was chosen, and what it was chosen over.
+pub(crate) struct Choice {
+    pub devices: Vec<DeviceId>,
+    /// The cheapest cut, where the guard preferred a single device.
+    pub rejected: Option<Vec<DeviceId>>,
+}
+
+fn choose(program: &Program, model: &Model, machine: &Machine<'_>, start: Vec<DeviceId>) -> Choice {
+    let usable = usable(model);
+    if usable.len() < 2 {
+        return Choice { devices: start, rejected: None };
+    }
+    let seconds = |labels: &[DeviceId]| simulate(program, model, labels).seconds();
+    let alone = usable.iter().filter_map(|&device| alone(model, device));
+    let best_of = |a: (f64, Vec<DeviceId>), b: (f64, Vec<DeviceId>)| if b.0 < a.0 { b } else { a };
+    let single = alone.map(|labels| (seconds(&labels), labels)).reduce(best_of);
+    let cuts = cuts(model, &usable, &start).into_iter().map(|labels| (seconds(&labels), labels));
+    let mixed = cuts.reduce(best_of).expect("there is a cut for each device");
+    let Some(single) = single else {
+        return Choice { devices: mixed.1, rejected: None };
+    };
+    if mixed.1 == single.1 || mixed.0 >= single.0 * (1.0 - margin(machine, &mixed.1)) {
+        let rejected = (mixed.1 != single.1).then_some(mixed.1);
+        return Choice { devices: single.1, rejected };
+    }
+    Choice { devices: mixed.1, rejected: None }
+}
+
+/// Devices that can run some kernel.
+fn usable(model: &Model) -> Vec<DeviceId> {
+    let can = |device: &DeviceId| model.run.iter().any(|of| of[device.0].is_some());
+    (0..model.space.len()).map(DeviceId).filter(can).collect()
+}
+
+/// Everything on one device, where that can be.
+fn alone(model: &Model, device: DeviceId) -> Option<Vec<DeviceId>> {
+    let all = model.run.iter().all(|of| of[device.0].is_some());
+    all.then(|| vec![device; model.run.len()])
+}
+
+/// By how much a plan over these devices must be better: as the least trusted of their profiles asks.
+fn margin(machine: &Machine<'_>, labels: &[DeviceId]) -> f64 {
+    let trust = labels.iter().map(|&device| machine.device(device).profile.trust).min();
+    trust.unwrap_or(Trust::Builtin).margin()
+}
+
+/// The cheapest cuts between the start and each device; with more than two devices, moved on from device to device
+/// until no move helps. Copies are priced with and without hand-overs and waits: one is too much where several copies
+/// share them, the other too little where they do not.
+fn cuts(model: &Model, usable: &[DeviceId], start: &[DeviceId]) -> Vec<Vec<DeviceId>> {
+    let mut cuts = Vec::new();
+    for fixed in [false, true] {
+        for &device in usable {
+            let mut labels = expand(model, start, device, fixed);
+            cuts.push(labels.clone());
+            if usable.len() > 2 {
+                for _ in 0..usable.len() {
+                    let before = labels.clone();
+                    labels = usable.iter().fold(labels, |labels, &other| expand(model, &labels, other, fixed));
+                    if labels == before {
+                        break;
+                    }
+                    cuts.push(labels.clone());
+                }
+            }
+        }
+    }
+    cuts
+}

@@ -1,0 +1,251 @@
+//! Where kernels run on machines of known speed, and what is said about it.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use breakeven_ir::{Caps, DType, Graph, Kernel, Layout, NodeId, Op, Spec, Unsupported};
+use breakeven_plan::{DeviceId, Home, Place, Plan, PlanError, Policy, Reason, Source, Step, Trust};
+use common::Write;
+use common::machine::{Device, cpu, gpu, plan_on, try_plan};
+use common::minilm::{Size, minilm};
+
+const CPU: DeviceId = DeviceId(0);
+const GPU: DeviceId = DeviceId(1);
+
+/// A product of square matrices, one of which lives on the GPU if it is `resident`.
+fn product(n: usize, resident: bool) -> (Graph, Home) {
+    let mut w = Write(Graph::new());
+    let (a, b) = (w.input(&[n, n]), w.input(&[n, n]));
+    let out = w.op(Op::MatMul, &[a, b]);
+    w.0.want(out);
+    let mut home = Home::default();
+    if resident {
+        for id in [a, b] {
+            let places = vec![Place::Host, Place::Device(GPU)];
+            home.inputs.insert(id, Source { layout: Layout::dense([n, n]), places });
+        }
+    }
+    (w.0, home)
+}
+
+fn devices(plan: &Plan) -> Vec<usize> {
+    plan.decisions.iter().map(|decision| decision.device.0).collect()
+}
+
+/// Devices of all decisions, each once.
+fn used(plan: &Plan) -> Vec<usize> {
+    let mut used = devices(plan);
+    used.sort_unstable();
+    used.dedup();
+    used
+}
+
+fn weights_on_gpu(model: &common::minilm::MiniLm) -> Home {
+    let graph = &model.write.0;
+    let weight = |id: &NodeId| graph.node(*id).op == Op::Input && *id != model.tokens && *id != model.mask;
+    let places = vec![Place::Host, Place::Device(GPU)];
+    let source =
+        |id: NodeId| Source { layout: Layout::dense(graph.node(id).spec.shape.clone()), places: places.clone() };
+    Home { inputs: graph.ids().filter(weight).map(|id| (id, source(id))).collect(), ..Home::default() }
+}
+
+#[test]
+fn work_goes_where_it_is_cheapest_and_a_little_work_stays() {
+    let on = |n, resident, speed| {
+        let (graph, home) = product(n, resident);
+        devices(&plan_on(&graph, &home, &Policy::default(), &[cpu(), gpu(speed)]))
+    };
+    assert_eq!(on(64, false, 50.0), [0]);
+    assert_eq!(on(2048, false, 50.0), [1]);
+    assert_eq!(on(128, false, 50.0), [0]);
+    assert_eq!(on(128, true, 50.0), [1], "resident operands move the break-even point");
+    assert_eq!(on(2048, false, 0.5), [0]);
+}
+
+#[test]
+fn a_sentence_model_has_three_plans_on_three_machines() {
+    let model = minilm(Size::MINILM);
+    let home = weights_on_gpu(&model);
+    let plan = |devices: &[Device]| plan_on(&model.write.0, &home, &Policy::default(), devices);
+    let cpu_home = Home::default();
+    let (fast, slow) = (plan(&[cpu(), gpu(30.0)]), plan(&[cpu(), gpu(0.3)]));
+    let none = plan_on(&model.write.0, &cpu_home, &Policy::default(), &[cpu()]);
+    assert_eq!(used(&fast), [1]);
+    assert_eq!((fast.counts.submits.as_slice(), fast.counts.uploads[1]), ([0, 1].as_slice(), 2));
+    assert_eq!(fast.counts.downloads, [0, 1]);
+    assert_eq!(used(&slow), [0]);
+    assert!(slow.decisions.iter().all(|d| d.reason == Reason::Cut));
+    assert!(none.decisions.iter().all(|d| d.reason == Reason::CpuFirst));
+    assert!(fast.predicted.seconds < slow.predicted.seconds);
+    assert_eq!(fast.counts.layout_copies + slow.counts.layout_copies + none.counts.layout_copies, 0);
+}
+
+#[test]
+fn a_chain_that_favours_two_devices_in_turn_is_not_torn_apart() {
+    let mut w = Write(Graph::new());
+    let mut x = w.input(&[1 << 20]);
+    for i in 0..40 {
+        x = if i % 2 == 0 {
+            let y = w.reshape(x, &[1 << 10, 1 << 10]);
+            let y = w.op(Op::RowWise(breakeven_ir::RowWise::Softmax, 1), &[y]);
+            w.reshape(y, &[1 << 20])
+        } else {
+            w.map("tanh", &[x])
+        };
+    }
+    w.0.want(x);
+    let (cpu, mut other) = (cpu(), gpu(1.0));
+    for (class, factor) in [("row_wise", 1.05), ("map", 1.0 / 1.05)] {
+        let curves = other.profile.classes.get_mut(class).unwrap();
+        curves.math = common::machine::line(1e11 * factor);
+        curves.memory = common::machine::line(2e10 * factor);
+    }
+    let policy = Policy { fuse: false, ..Policy::default() };
+    let plan = plan_on(&w.0, &Home::default(), &policy, &[cpu, other]);
+    assert_eq!(used(&plan).len(), 1);
+}
+
+#[test]
+fn a_mix_must_win_by_a_margin_that_depends_on_trust() {
+    // The product is much cheaper on the GPU, the long chain cheaper on the CPU; both meet in the end.
+    let mut w = Write(Graph::new());
+    let (a, b) = (w.input(&[1024, 512]), w.input(&[512, 4]));
+    let mut small = w.input(&[512, 4]);
+    for _ in 0..60 {
+        small = w.op(Op::RowWise(breakeven_ir::RowWise::Softmax, 1), &[small]);
+    }
+    let big = w.op(Op::MatMul, &[a, b]);
+    w.0.want(big);
+    w.0.want(small);
+    let plan = |trust, dispatch: f64| {
+        let (mut cpu, mut gpu) = (cpu(), gpu(20.0));
+        (cpu.profile.trust, gpu.profile.trust) = (trust, trust);
+        gpu.profile.dispatch.seconds = dispatch;
+        let places = vec![Place::Device(GPU)];
+        let home = Home {
+            inputs: BTreeMap::from([(a, Source { layout: Layout::dense([1024, 512]), places })]),
+            ..Home::default()
+        };
+        plan_on(&w.0, &home, &Policy::default(), &[cpu, gpu])
+    };
+    assert_eq!(used(&plan(Trust::Full, 50e-6)), [0, 1]);
+    assert_eq!(used(&plan(Trust::Quick, 50e-6)), [0, 1]);
+    let near = |trust| (2..50).map(|us| used(&plan(trust, us as f64 * 0.2e-6)).len() == 2).filter(|mix| *mix).count();
+    assert!(near(Trust::Quick) < near(Trust::Full), "a quick profile keeps fewer mixes");
+    let guarded = (2..50).map(|us| plan(Trust::Quick, us as f64 * 0.2e-6));
+    let has_guard = |plan: &Plan| plan.decisions.iter().any(|d| d.reason == Reason::Guard);
+    assert!(guarded.into_iter().any(|plan| has_guard(&plan)));
+}
+
+#[test]
+fn unmeasured_and_unsupported_work_stays_on_the_cpu_and_says_so() {
+    let (graph, home) = product(2048, false);
+    let plan = |gpu: Device| plan_on(&graph, &home, &Policy::default(), &[cpu(), gpu]);
+    let mut unmeasured = gpu(50.0);
+    unmeasured.profile.classes.remove("matmul");
+    let found = plan(unmeasured);
+    assert_eq!((devices(&found), found.decisions[0].reason), (vec![0], Reason::Unmeasured));
+    let refuses = |_: &Kernel| Err(Unsupported("it has no matrix unit".into()));
+    let found = plan(Device { supports: refuses, ..gpu(50.0) });
+    assert_eq!((devices(&found), found.decisions[0].reason), (vec![0], Reason::Unsupported));
+    assert_eq!(found.decisions[0].excluded, [(GPU, "it has no matrix unit".to_owned())]);
+    let found = plan(Device { automatic: false, ..gpu(50.0) });
+    assert_eq!((devices(&found), found.decisions[0].reason), (vec![0], Reason::CpuFirst));
+    let small = Caps { memory_bytes: Some(40 << 20), ..gpu(50.0).caps };
+    let found = plan(Device { caps: small, ..gpu(50.0) });
+    assert_eq!((devices(&found), found.decisions[0].reason), (vec![0], Reason::Memory));
+}
+
+#[test]
+fn a_pin_never_falls_back() {
+    let (graph, home) = product(8, false);
+    let policy = Policy { pin: Some(GPU), ..Policy::default() };
+    let plan = plan_on(&graph, &home, &policy, &[cpu(), Device { automatic: false, ..gpu(0.01) }]);
+    assert_eq!((devices(&plan), plan.decisions[0].reason), (vec![1], Reason::Pinned));
+    let refuses = |_: &Kernel| Err(Unsupported("it has no matrix unit".into()));
+    let error = try_plan(&graph, &home, &policy, &[cpu(), Device { supports: refuses, ..gpu(1.0) }]).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("gpu") && text.contains("matmul") && text.contains("no matrix unit"), "{text}");
+    let far = Policy { pin: Some(DeviceId(7)), ..Policy::default() };
+    assert!(matches!(try_plan(&graph, &home, &far, &[cpu()]), Err(PlanError::NoDevice { .. })));
+    let tight = Device { caps: Caps { memory_bytes: Some(100), ..gpu(1.0).caps }, ..gpu(1.0) };
+    assert!(matches!(try_plan(&graph, &home, &policy, &[cpu(), tight]), Err(PlanError::Pinned { .. })));
+}
+
+#[test]
+fn one_node_can_be_pinned_and_the_rest_follows_from_it() {
+    let mut w = Write(Graph::new());
+    let x = w.input(&[16]);
+    let (a, b) = (w.map("exp", &[x]), w.0.nodes().len() as u32);
+    let c = w.map("neg", &[a]);
+    let d = w.map("abs", &[c]);
+    w.0.want(d);
+    let policy = Policy { pins: BTreeMap::from([(NodeId(b), GPU)]), ..Policy::default() };
+    let plan = plan_on(&w.0, &Home::default(), &policy, &[cpu(), gpu(1.0)]);
+    assert_eq!(devices(&plan), [0, 1, 0]);
+    let crossings = plan.steps.iter().filter(|step| matches!(step, Step::Copy { .. })).count();
+    assert_eq!(crossings, 2);
+}
+
+#[test]
+fn many_operations_on_a_gpu_are_one_upload_one_submission_one_read() {
+    let mut w = Write(Graph::new());
+    let mut x = w.input(&[64, 64]);
+    for _ in 0..20 {
+        x = w.op(Op::RowWise(breakeven_ir::RowWise::Softmax, 1), &[x]);
+    }
+    w.0.want(x);
+    let policy = Policy { pin: Some(GPU), ..Policy::default() };
+    let plan = plan_on(&w.0, &Home::default(), &policy, &[cpu(), gpu(1.0)]);
+    assert_eq!(plan.counts.launches, [0, 20]);
+    assert_eq!((plan.counts.submits[1], plan.counts.uploads[1], plan.counts.downloads[1]), (1, 1, 1));
+    assert_eq!(plan.counts.moved_bytes, 2 * 64 * 64 * 4);
+    assert!(matches!((&plan.steps[0], &plan.steps[21]), (Step::Upload { .. }, Step::Download { .. })));
+    assert_eq!(plan.counts.peak_bytes[1], 2 * 64 * 64 * 4);
+    assert_eq!(plan.counts.slot_bytes[1], 3 * 64 * 64 * 4, "two to work in, and the result");
+}
+
+#[test]
+fn a_frozen_plan_is_made_again_on_another_profile() {
+    let (graph, home) = product(2048, false);
+    let fast = plan_on(&graph, &home, &Policy::default(), &[cpu(), gpu(50.0)]);
+    let text = serde_json::to_string(&fast.freeze()).unwrap();
+    let frozen = Some(serde_json::from_str(&text).unwrap());
+    let policy = Policy { frozen, ..Policy::default() };
+    let slow = plan_on(&graph, &home, &policy, &[cpu(), gpu(1.0)]);
+    assert_eq!((slow.steps == fast.steps, slow.slots == fast.slots), (true, true));
+    assert_eq!(slow.decisions[0].reason, Reason::Frozen);
+    let other = minilm(Size::TINY).write.0;
+    assert!(matches!(try_plan(&other, &Home::default(), &policy, &[cpu()]), Err(PlanError::Frozen { .. })));
+}
+
+#[test]
+fn an_impossible_home_is_an_error() {
+    let (graph, _) = product(8, false);
+    let wrong =
+        |source| try_plan(&graph, &Home { inputs: [source].into(), ..Home::default() }, &Policy::default(), &[cpu()]);
+    let source = |shape: [usize; 2], places| Source { layout: Layout::dense(shape), places };
+    assert!(wrong((NodeId(0), source([8, 9], vec![Place::Host]))).is_err());
+    assert!(wrong((NodeId(0), source([8, 8], vec![]))).is_err());
+    assert!(wrong((NodeId(2), source([8, 8], vec![Place::Host]))).is_err());
+    assert!(wrong((NodeId(99), source([8, 8], vec![Place::Host]))).is_err());
+    assert_eq!(CPU, DeviceId::HOST);
+}
+
+#[test]
+fn wide_indices_are_narrowed_where_a_gpu_needs_that() {
+    let mut w = Write(Graph::new());
+    let source = w.input(&[1000, 64]);
+    let index = w.0.input(Spec::new(DType::I64, [4096]));
+    let rows = w.op(Op::Gather(0), &[source, index]);
+    let out = w.map("neg", &[rows]);
+    w.0.want(out);
+    let narrow =
+        Device { caps: Caps { dtypes: vec![DType::F32, DType::I32, DType::Bool], ..gpu(1.0).caps }, ..gpu(1.0) };
+    let pinned = Policy { pins: BTreeMap::from([(rows, GPU)]), ..Policy::default() };
+    let plan = plan_on(&w.0, &Home::default(), &pinned, &[cpu(), narrow.clone()]);
+    assert_eq!(devices(&plan)[..2], [0, 1], "the cast runs on the CPU");
+    let plan = plan_on(&w.0, &Home::default(), &Policy::default(), &[cpu(), narrow]);
+    assert_eq!(devices(&plan), [0, 0], "the CPU needs no cast");
+}
