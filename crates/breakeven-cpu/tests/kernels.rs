@@ -48,7 +48,9 @@ fn exact_rows_keep_special_values() {
         let kernel = Map::dense(expr.clone(), vec![0.5; expr.params()], [300]);
         let inputs: Vec<Vec<u8>> = kernel.inputs.iter().map(|o| random.fill(o, true)).collect();
         let near = if def.args.contains(&Kind::P) { Near(1e-7, 0.0) } else { Near(6e-8, 0.0) };
-        devices.iter().for_each(|d| check(d, &Kernel::Map(kernel.clone()), &inputs, near));
+        for d in &devices {
+            check(d, &Kernel::Map(kernel.clone()), &inputs, near);
+        }
     }
 }
 
@@ -88,7 +90,9 @@ fn maps_of_any_layout() {
         let out = random.operand(expr.dtype(), &shape, false);
         let bytes: Vec<Vec<u8>> = inputs.iter().map(|o| random.fill(o, round % 5 == 0)).collect();
         let kernel = Kernel::Map(Map { expr, params, inputs, out });
-        devices.iter().for_each(|d| check(d, &kernel, &bytes, Near(1e-6, 1e-6)));
+        for d in &devices {
+            check(d, &kernel, &bytes, Near(1e-6, 1e-6));
+        }
     }
 }
 
@@ -169,7 +173,9 @@ fn reductions_of_any_layout() {
         let kernel = reduce(&mut random, fold, dtype, &outer, &inner);
         let bytes: Vec<Vec<u8>> = kernel.inputs.iter().map(|o| random.fill(o, needs_some && round % 2 == 0)).collect();
         let kernel = Kernel::Reduce(kernel);
-        devices.iter().for_each(|d| check(d, &kernel, &bytes, Near(2e-6, 2e-5)));
+        for d in &devices {
+            check(d, &kernel, &bytes, Near(2e-6, 2e-5));
+        }
     }
 }
 
@@ -226,7 +232,9 @@ fn softmax_and_norms_of_any_layout() {
         let kernel = Kernel::RowWise(RowWiseKernel { kind, outer, length, pre, post, params: Vec::new(), inputs, out });
         // A row whose elements are almost equal amplifies the rounding of `pre`.
         let near = if fused { Near(1e-4, 2e-4) } else { Near(4e-6, 2e-6) };
-        devices.iter().for_each(|d| check(d, &kernel, &bytes, near));
+        for d in &devices {
+            check(d, &kernel, &bytes, near);
+        }
     }
 }
 
@@ -244,7 +252,9 @@ fn norms_of_extreme_rows() {
             out: Operand::new(DType::F32, Layout::dense([row.len()])),
         });
         let bytes = vec![row.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>()];
-        devices().iter().for_each(|d| check(d, &kernel, &bytes, Near(1e-6, 1e-7)));
+        for d in &devices() {
+            check(d, &kernel, &bytes, Near(1e-6, 1e-7));
+        }
     };
     case(RowWise::LayerNorm { epsilon: 1e-5 }, &[1e30, 2e30, 3e30, 4e30]);
     case(RowWise::RmsNorm { epsilon: 1e-5 }, &[1e30, 2e30, 3e30, 4e30]);
@@ -279,7 +289,9 @@ fn products_of_any_layout() {
             bytes[0][..8].copy_from_slice(&[f32::NAN.to_le_bytes(), f32::INFINITY.to_le_bytes()].concat());
         }
         let kernel = Kernel::MatMul(MatMul { batch, m, n, k, a, b, post, params: Vec::new(), inputs, out });
-        devices.iter().for_each(|d| check(d, &kernel, &bytes, Near(1e-5, 1e-4)));
+        for d in &devices {
+            check(d, &kernel, &bytes, Near(1e-5, 1e-4));
+        }
     }
 }
 
@@ -300,6 +312,8 @@ fn gathers_of_any_layout() {
         let source = random.operand(dtype, &source, true);
         let bytes = vec![random.fill(&source, false), random.fill(&index, false)];
         let kernel = Kernel::Gather(Gather { axis, source, index, out: random.operand(dtype, &out, false) });
-        devices.iter().for_each(|d| check(d, &kernel, &bytes, Near(0.0, 0.0)));
+        for d in &devices {
+            check(d, &kernel, &bytes, Near(0.0, 0.0));
+        }
     }
 }
