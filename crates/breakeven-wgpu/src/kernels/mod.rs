@@ -5,10 +5,11 @@ mod map;
 mod matmul;
 mod reduce;
 mod row_wise;
+mod rows;
 
 use breakeven_ir::{Body, DType, Expr, Kernel, Launch, Shape, Unsupported};
 
-use crate::wgsl::{Bound, Place, Stored, Tensor, Width, check};
+use crate::wgsl::{Bound, Tensor, Width, check};
 
 /// Limits of a device that shape its dispatches.
 #[derive(Clone, Copy, Debug)]
@@ -143,14 +144,4 @@ fn pack(plan: &mut Plan, words: Tensor, out: Tensor) -> Result<(), Unsupported> 
     }
     let body = Expr::identity(out.stored.dtype).lower();
     map::push(plan, &body, &[], vec![words], out)
-}
-
-/// Elements stored as they are in a slot.
-fn stored(dtype: DType) -> Stored {
-    Stored { dtype, in_words: false }
-}
-
-/// True for memory that no slot stands for.
-fn is_scratch(tensor: &Tensor) -> bool {
-    tensor.place == Place::Scratch
 }

@@ -1,10 +1,226 @@
-//! Stub.
+//! Softmax and norms. A row is held in registers where it fits, else read again in each pass.
 
-use breakeven_ir::{RowWiseKernel, Unsupported};
+use std::fmt::Write;
 
-use super::Plan;
-use crate::wgsl::Tensor;
+use breakeven_ir::{Body, RowWise, RowWiseKernel, Unsupported};
 
-pub(super) fn plan(_: &mut Plan, _: &RowWiseKernel, _: Vec<Tensor>, _: Vec<Tensor>) -> Result<(), Unsupported> {
-    Err(Unsupported("it is not written yet".to_owned()))
+use super::rows::{Rows, lanes, tree, types};
+use super::{Dispatch, Plan, body_of, pack, word_output};
+use crate::wgsl::{GROUP, Shader, Tensor, bind, function};
+
+/// Quads of a row that one invocation holds; longer rows are read again.
+const MOST_HELD: usize = 4;
+
+/// Iterations that some drivers do in one loop: they stop silently after as many.
+const MOST_ITERATIONS: usize = 65_535;
+
+pub(super) fn plan(
+    plan: &mut Plan,
+    k: &RowWiseKernel,
+    inputs: Vec<Tensor>,
+    mut outs: Vec<Tensor>,
+) -> Result<(), Unsupported> {
+    let out = outs.remove(0);
+    let lanes = lanes(k.length);
+    if k.length.div_ceil(4 * lanes as usize) > MOST_ITERATIONS {
+        return Err(Unsupported(format!("a row of {} elements is longer than one workgroup works on", k.length)));
+    }
+    let (pre, post) = (body_of(&k.pre)?, body_of(&k.post)?);
+    let words = word_output(plan, &out);
+    let rows = Rows::new(&k.outer, &[k.length], inputs.into_iter().chain([words.clone()]).collect());
+    let count = k.outer.elements() as u64;
+    let mut shader = Shader::default();
+    shader.arg("rows", count as u32);
+    shader.arg("length", k.length as u32);
+    let (bound, accesses) = bind(&mut shader, &rows.wants(rows.tensors().len() - 1));
+    let last = accesses.len() - 1;
+    accesses.iter().enumerate().for_each(|(t, access)| rows.functions(&mut shader, t, access, t == last));
+    let main = Writer { k, rows: &rows, lanes, held: held(k.length, lanes) }.main(&mut shader, &pre, &post);
+    let (text, args) = shader.finish(&main);
+    plan.dispatches.push(Dispatch { text, args, bound, groups: count.div_ceil(u64::from(GROUP / lanes)) });
+    pack(plan, words, out)
+}
+
+/// Quads that each invocation holds; `None` for a row that does not fit.
+fn held(length: usize, lanes: u32) -> Option<usize> {
+    let quads = length.div_ceil(4 * lanes as usize).next_power_of_two();
+    (quads <= MOST_HELD).then_some(quads)
+}
+
+struct Writer<'a> {
+    k: &'a RowWiseKernel,
+    rows: &'a Rows,
+    lanes: u32,
+    held: Option<usize>,
+}
+
+impl Writer<'_> {
+    fn main(&self, shader: &mut Shader, pre: &Body, post: &Body) -> String {
+        let args = self.k.pre.args().len();
+        let (pre_params, post_params) = self.k.params.split_at(self.k.pre.params());
+        let tensors = self.rows.tensors();
+        function(shader, "pre", self.k.pre.args(), pre, pre_params);
+        function(shader, "post", self.k.post.args(), post, post_params);
+        let lanes = self.lanes;
+        let mut main = format!(
+            "let row = group * {}u + lid / {lanes}u;\nlet lane = lid % {lanes}u;\nlet is_row = row < args.rows;\n\
+             let o = min(row, args.rows - 1u);\nlet length = select(0u, args.length, is_row);\n",
+            GROUP / lanes
+        );
+        debug_assert_eq!(types(&tensors[..args]), self.k.pre.args());
+        if let Some(quads) = self.held {
+            for q in 0..quads {
+                writeln!(main, "var h{q} = vec4<f32>();\n{{\nlet i = ({q}u * {lanes}u + lane) * 4u;\nif i < length {{")
+                    .expect("strings take text");
+                self.load(&mut main, &format!("h{q}"));
+                main += "}\n}\n";
+            }
+        }
+        match self.k.kind {
+            RowWise::Softmax => self.softmax(shader, &mut main, false),
+            RowWise::LogSoftmax => self.softmax(shader, &mut main, true),
+            RowWise::LayerNorm { epsilon } => self.layer_norm(shader, &mut main, epsilon as f32),
+            RowWise::RmsNorm { epsilon } => self.rms_norm(shader, &mut main, epsilon as f32),
+        }
+        main
+    }
+
+    /// Loads the quad at `i`, through `pre`, into the variable `into`.
+    fn load(&self, main: &mut String, into: &str) {
+        let args = self.k.pre.args().len();
+        (0..args).for_each(|t| self.rows.fetch(main, t));
+        let lane = |l: usize| {
+            let operands: Vec<String> = (0..args).map(|t| format!("x{t}_{l}")).collect();
+            format!("pre({})", operands.join(", "))
+        };
+        writeln!(main, "{into} = vec4<f32>({}, {}, {}, {});", lane(0), lane(1), lane(2), lane(3))
+            .expect("strings take text");
+    }
+
+    /// Writes `step` for each quad `x` of the row, with `m` true where an element is one of the row's. `step` may change
+    /// `x`, which later passes see only where the row is held.
+    fn each(&self, main: &mut String, step: &str) {
+        let lanes = self.lanes;
+        let mask = "let m = vec4<bool>(true, i + 1u < length, i + 2u < length, i + 3u < length);\n";
+        match self.held {
+            Some(quads) => {
+                for q in 0..quads {
+                    write!(
+                        main,
+                        "{{\nlet i = ({q}u * {lanes}u + lane) * 4u;\nif i < length {{\n{mask}var x = h{q};\n{step}h{q} = x;\n}}\n}}\n"
+                    )
+                    .expect("strings take text");
+                }
+            }
+            None => {
+                write!(
+                    main,
+                    "for (var i = lane * 4u; i < length; i += {}u) {{\n{mask}var x = vec4<f32>();\n",
+                    4 * lanes
+                )
+                .expect("strings take text");
+                self.load(main, "x");
+                write!(main, "{step}}}\n").expect("strings take text");
+            }
+        }
+    }
+
+    /// Writes the pass that stores `value` of each quad `x`, through `post`.
+    fn store(&self, main: &mut String, value: &str) {
+        let first = self.k.pre.args().len();
+        let last = self.rows.tensors().len() - 1;
+        let mut step = format!("let y = {value};\n");
+        (first..last).for_each(|t| self.rows.fetch(&mut step, t));
+        for l in 0..4 {
+            let extras: Vec<String> = (first..last).map(|t| format!(", x{t}_{l}")).collect();
+            writeln!(step, "let y{l} = post(y[{l}]{});", extras.concat()).expect("strings take text");
+        }
+        self.rows.keep(&mut step, last);
+        self.each(main, &step);
+    }
+
+    fn sum_tree(&self, shader: &mut Shader) {
+        shader.function("f_plus", "fn f_plus(a: f32, b: f32) -> f32 { return a + b; }\n".to_owned());
+        tree(shader, "sum", "f32", "f_plus", self.lanes);
+    }
+
+    fn softmax(&self, shader: &mut Shader, main: &mut String, logarithm: bool) {
+        shader.need("f_larger");
+        shader.need("f_bits");
+        shader.define(breakeven_ir::Prim::Exp);
+        shader.define(breakeven_ir::Prim::Ln);
+        tree(shader, "max", "f32", "f_larger", self.lanes);
+        self.sum_tree(shader);
+        *main += "let low = f_bits(0xff800000u);\nvar top = low;\n";
+        let larger = |l: usize| format!("top = f_larger(top, select(low, x[{l}], m[{l}]));\n");
+        self.each(main, &(0..4).map(larger).collect::<String>());
+        *main += "top = tree_max(lid, top);\nvar total = vec4<f32>();\n";
+        let held = self.held.is_some() && !logarithm;
+        let keep = if held { "x = e;\n" } else { "" };
+        let exp = "vec4<f32>(f_exp(x.x - top), f_exp(x.y - top), f_exp(x.z - top), f_exp(x.w - top))";
+        self.each(main, &format!("let e = {exp};\n{keep}total += select(vec4<f32>(), e, m);\n"));
+        *main += "let sum = tree_sum(lid, (total.x + total.y) + (total.z + total.w));\n";
+        match (logarithm, held) {
+            (true, _) => {
+                *main += "let log_sum = f_ln(sum);\n";
+                self.store(main, "(x - top) - log_sum");
+            }
+            (false, true) => self.store(main, "x / sum"),
+            (false, false) => self.store(main, &format!("{exp} / sum")),
+        }
+    }
+
+    /// The largest magnitude, and the power of two that keeps squares finite, as `scale`.
+    fn scale(&self, shader: &mut Shader, main: &mut String) {
+        let text = "fn f_most(a: f32, b: f32) -> f32 { return max(a, b); }\n\
+            fn f_scale(most: f32) -> f32 {\n    let e = (bitcast<u32>(most) >> 23u) & 255u;\n    \
+            return select(1.0, bitcast<f32>((254u - min(e, 253u)) << 23u), e > 180u && e < 255u);\n}\n";
+        shader.function("f_scale", text.to_owned());
+        tree(shader, "most", "f32", "f_most", self.lanes);
+        *main += "let scale = f_scale(tree_most(lid, max(max(most.x, most.y), max(most.z, most.w))));\n";
+    }
+
+    fn layer_norm(&self, shader: &mut Shader, main: &mut String, epsilon: f32) {
+        self.sum_tree(shader);
+        self.norm_args(shader, epsilon);
+        *main += "var most = vec4<f32>();\nvar total = vec4<f32>();\n";
+        self.each(
+            main,
+            "let v = select(vec4<f32>(), x, m);\nmost = max(most, abs(v));\n\
+             total += v * bitcast<f32>(args.shrink);\n",
+        );
+        self.scale(shader, main);
+        *main += "let mean = tree_sum(lid, (total.x + total.y) + (total.z + total.w)) * bitcast<f32>(args.grow) * scale;\n\
+            var off = vec4<f32>();\nvar square = vec4<f32>();\n";
+        self.each(main, "let d = select(vec4<f32>(), x * scale - mean, m);\noff += d;\nsquare += d * d;\n");
+        *main += "let count = f32(args.length);\n\
+            let centre = tree_sum(lid, (off.x + off.y) + (off.z + off.w)) / count;\n\
+            let squares = tree_sum(lid, (square.x + square.y) + (square.z + square.w));\n\
+            let variance = squares / count - centre * centre;\n\
+            let spread = select(variance, 0.0, variance < 0.0) + bitcast<f32>(args.epsilon) * scale * scale;\n\
+            let deviation = sqrt(select(spread, max(spread, 1e-30), scale != 1.0));\n";
+        self.store(main, "((x * scale - mean) - centre) / deviation");
+    }
+
+    fn rms_norm(&self, shader: &mut Shader, main: &mut String, epsilon: f32) {
+        self.sum_tree(shader);
+        self.norm_args(shader, epsilon);
+        *main += "var most = vec4<f32>();\n";
+        self.each(main, "most = max(most, abs(select(vec4<f32>(), x, m)));\n");
+        self.scale(shader, main);
+        *main += "var square = vec4<f32>();\n";
+        self.each(main, "let d = select(vec4<f32>(), x * scale, m);\nsquare += d * d;\n");
+        *main += "let squares = tree_sum(lid, (square.x + square.y) + (square.z + square.w));\n\
+            let spread = squares / f32(args.length) + bitcast<f32>(args.epsilon) * scale * scale;\n\
+            let deviation = sqrt(select(spread, max(spread, 1e-30), scale != 1.0));\n";
+        self.store(main, "(x * scale) / deviation");
+    }
+
+    /// The mean is the sum of `x * shrink`, times `grow`: no sum of finite elements overflows.
+    fn norm_args(&self, shader: &mut Shader, epsilon: f32) {
+        let shrink = 1.0 / self.k.length.max(1).next_power_of_two() as f32;
+        shader.arg("shrink", shrink.to_bits());
+        shader.arg("grow", (1.0 / (shrink * self.k.length as f32)).to_bits());
+        shader.arg("epsilon", epsilon.to_bits());
+    }
 }

@@ -19,6 +19,23 @@ pub fn function(shader: &mut Shader, name: &str, arguments: &[DType], body: &Bod
     shader.function(name, text);
 }
 
+/// Whether operand `place` of an f32 primitive is added to another: drivers take `(a + b) - a` for `b`, and
+/// `n * c + (n * d + x)` for `n * (c + d) + x`, unless they are kept from seeing the sum inside the sum.
+fn is_added(prim: Prim, place: usize) -> bool {
+    match prim {
+        Prim::Add | Prim::Sub => place < 2,
+        Prim::MulAdd => place == 2,
+        _ => false,
+    }
+}
+
+/// The name of operand `place` of `prim`, hidden where `is_added` says so.
+fn operand(body: &Body, prim: Prim, place: usize, id: u32) -> String {
+    let (inst, dtype) = body.insts()[id as usize];
+    let is_sum = matches!(inst, Inst::Prim(Prim::Add | Prim::Sub | Prim::MulAdd, _)) && dtype == DType::F32;
+    if is_sum && is_added(prim, place) { format!("f_hold(v{id})") } else { format!("v{id}") }
+}
+
 /// Why a body cannot be written, where it cannot.
 pub fn check(body: &Body) -> Result<(), Unsupported> {
     let insts = body.insts();
@@ -50,22 +67,24 @@ fn instruction(shader: &mut Shader, name: &str, body: &Body, inst: Inst, dtype: 
             text
         }
         Inst::Prim(prim, ids) => {
-            let names = ids.map(|id| format!("v{id}"));
+            let names = std::array::from_fn(|place| operand(body, prim, place, ids[place]));
             let text = spell::spell(prim, type_of(ids[0]), &names);
-            define(shader, prim);
+            shader.define(prim);
             shader.need_called(&text);
             text
         }
     }
 }
 
-/// Writes the definition of a primitive that has one.
-fn define(shader: &mut Shader, prim: Prim) {
-    let name = super::functions::name(prim);
-    if let Some(definition) = prim.definition()
-        && !shader.has_function(&name)
-    {
-        function(shader, &name, &vec![DType::F32; prim.arity()], &definition, &[]);
+impl Shader {
+    /// Writes the definition of a primitive that has one.
+    pub fn define(&mut self, prim: Prim) {
+        let name = super::functions::name(prim);
+        if let Some(definition) = prim.definition()
+            && !self.has_function(&name)
+        {
+            function(self, &name, &vec![DType::F32; prim.arity()], &definition, &[]);
+        }
     }
 }
 

@@ -24,6 +24,7 @@ pub fn core(name: &str) -> Option<(&'static str, &'static [&'static str])> {
         "i32_rem" => (I32_REM, &[]),
         "u32_rem" => (U32_REM, &[]),
         "f_bits" => (BITS, &[]),
+        "f_hold" => (HOLD, &[]),
         "f32_to_i32" => (F32_TO_I32, &["f_isnan"]),
         "f32_to_u32" => (F32_TO_U32, &["f_isnan"]),
         "f32_to_i64" => (F32_TO_I64, &[]),
@@ -36,6 +37,12 @@ pub fn core(name: &str) -> Option<(&'static str, &'static [&'static str])> {
 const BITS: &str = "fn f_bits(bits: u32) -> f32 {
     var held = bits;
     return bitcast<f32>(held);
+}
+";
+
+/// The value, of which a compiler cannot know that it is unchanged.
+const HOLD: &str = "fn f_hold(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ args.zero);
 }
 ";
 

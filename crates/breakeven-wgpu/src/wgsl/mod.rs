@@ -10,7 +10,7 @@ mod walk;
 
 pub use body::{check, function};
 pub use shader::{GROUP, Shader};
-pub use tensor::{Access, Bound, Place, Stored, Tensor, Width, bind};
+pub use tensor::{Access, Bound, Place, Tensor, Width, bind};
 pub use walk::Walk;
 
 use breakeven_ir::DType;

@@ -59,6 +59,9 @@ impl Shader {
     pub fn need(&mut self, name: &str) {
         if let Some((text, calls)) = functions::core(name) {
             calls.iter().for_each(|call| self.need(call));
+            if text.contains("args.zero") {
+                self.arg("zero", 0);
+            }
             self.function(name, text.to_owned());
         }
     }

@@ -82,13 +82,15 @@ pub struct Tensor {
     pub stored: Stored,
     /// Where they lie.
     pub layout: Layout,
+    /// Where all elements lie that may be touched, where that is more than the layout says.
+    pub whole: Option<Layout>,
 }
 
 impl Tensor {
     /// An operand of the kernel in a slot.
     pub fn slot(operand: &Operand, slot: usize) -> Tensor {
         let stored = Stored { dtype: operand.dtype, in_words: false };
-        Tensor { place: Place::Slot(slot), stored, layout: operand.layout.clone() }
+        Tensor { place: Place::Slot(slot), stored, layout: operand.layout.clone(), whole: None }
     }
 
     /// Dense scratch memory from byte `start` on, one word (or pair) for each element.
@@ -96,16 +98,11 @@ impl Tensor {
         let stored = Stored { dtype, in_words: true };
         let mut layout = Layout::dense(shape.clone());
         layout.offset = (start / stored.bytes()) as usize;
-        Tensor { place: Place::Scratch, stored, layout }
-    }
-
-    /// Bytes from the start of its buffer to the end of its last element.
-    pub fn end(&self) -> u64 {
-        self.layout.span().map_or(0, |(_, high)| (high as u64 + 1) * self.stored.bytes())
+        Tensor { place: Place::Scratch, stored, layout, whole: None }
     }
 
     fn bytes(&self) -> Range<u64> {
-        let (low, high) = self.layout.span().unwrap_or((0, 0));
+        let (low, high) = self.whole.as_ref().unwrap_or(&self.layout).span().unwrap_or((0, 0));
         low as u64 * self.stored.bytes()..(high as u64 + 1) * self.stored.bytes()
     }
 

@@ -1,0 +1,194 @@
+//! Reductions. Long rows are folded chunk by chunk into scratch memory, whose rows are then folded: which elements meet
+//! when depends on lengths and on how the operands lie, never on the device.
+
+mod algebra;
+mod columns;
+mod lanes;
+mod moments;
+
+use std::fmt::Write;
+
+use breakeven_ir::{Body, DType, Fold, ReduceRows, Shape, Unsupported};
+
+use super::rows::Rows;
+use super::{Plan, body_of, pack, word_output};
+use crate::wgsl::{Access, Shader, Tensor, function};
+
+/// Elements of a row that one workgroup folds.
+const CHUNK: usize = 16_384;
+/// Elements of a row that one invocation folds.
+const COLUMN_CHUNK: usize = 1024;
+
+/// A reduction being written: one stage of it.
+struct Stage<'a> {
+    k: &'a ReduceRows,
+    pre: &'a Body,
+    post: &'a Body,
+    /// Operands of `pre` over `outer ++ inner`, or scratch memory over `outer ++ [chunks]`.
+    rows: Rows,
+    /// Operands of `post` and the outputs over `outer`, or scratch memory over `outer ++ [chunks]`.
+    ends: Rows,
+    /// How many of `ends` are read.
+    extras: usize,
+    length: usize,
+    chunk: usize,
+    /// Elements of each chunk of the stage before it.
+    before: usize,
+    /// It folds what an earlier stage left.
+    is_second: bool,
+    /// It leaves its results to a second stage.
+    is_first: bool,
+}
+
+pub(super) fn plan(
+    plan: &mut Plan,
+    k: &ReduceRows,
+    mut inputs: Vec<Tensor>,
+    outs: Vec<Tensor>,
+) -> Result<(), Unsupported> {
+    let dtype = k.pre.dtype();
+    if dtype.bytes() == 8 {
+        return Err(Unsupported("WGSL has no 64-bit integers to fold".to_owned()));
+    }
+    let (pre, post) = (body_of(&k.pre)?, body_of(&k.post)?);
+    let words: Vec<Tensor> = outs.iter().map(|out| word_output(plan, out)).collect();
+    let extras = inputs.split_off(k.pre.args().len());
+    let ends = || extras.iter().chain(&words).cloned().collect::<Vec<_>>();
+    let length = k.inner.elements();
+    if length == 0 {
+        inputs.clear();
+    }
+    let rows = Rows::new(&k.outer, &k.inner, inputs);
+    let across = length > 0 && (length <= 8 || rows.is_across());
+    let chunk = if across { COLUMN_CHUNK } else { CHUNK };
+    let stage = Stage {
+        k,
+        pre: &pre,
+        post: &post,
+        rows,
+        ends: Rows::new(&k.outer, &[], ends()),
+        extras: extras.len(),
+        length,
+        chunk,
+        before: 0,
+        is_second: false,
+        is_first: false,
+    };
+    if length <= chunk {
+        stage.push(plan, across);
+    } else {
+        let chunks = length.div_ceil(chunk);
+        let partial: Shape = k.outer.iter().copied().chain([chunks]).collect();
+        let left: Vec<Tensor> = algebra::fields(k.fold, dtype)
+            .into_iter()
+            .map(|field| {
+                let start = plan.take_scratch(4 * partial.elements() as u64);
+                Tensor::scratch(field, &partial, start)
+            })
+            .collect();
+        let first = Stage { ends: Rows::new(&partial, &[], left.clone()), extras: 0, is_first: true, ..stage };
+        first.push(plan, across);
+        let second = Stage {
+            rows: Rows::new(&k.outer, &[chunks], left),
+            ends: Rows::new(&k.outer, &[], ends()),
+            extras: extras.len(),
+            length: chunks,
+            chunk: chunks,
+            before: chunk,
+            is_second: true,
+            is_first: false,
+            k,
+            pre: &pre,
+            post: &post,
+        };
+        second.push(plan, false);
+    }
+    words.into_iter().zip(outs).try_for_each(|(words, out)| pack(plan, words, out))
+}
+
+impl Stage<'_> {
+    fn push(&self, plan: &mut Plan, across: bool) {
+        let moments = self.k.fold == Fold::Moments && !self.is_second;
+        let dispatch = match (across, moments) {
+            (true, false) => columns::dispatch(self),
+            (true, true) => moments::columns(self),
+            (false, false) => lanes::dispatch(self),
+            (false, true) => moments::lanes(self),
+        };
+        plan.dispatches.push(dispatch);
+    }
+
+    fn chunks(&self) -> usize {
+        self.length.div_ceil(self.chunk).max(1)
+    }
+
+    /// Rows of this stage: chunks of rows of the kernel.
+    fn count(&self) -> u64 {
+        (self.k.outer.elements() * self.chunks()) as u64
+    }
+
+    fn dtype(&self) -> DType {
+        self.k.pre.dtype()
+    }
+
+    /// Binds everything and writes the functions that load, store, and compute.
+    fn begin(&self, shader: &mut Shader) -> Vec<crate::wgsl::Bound> {
+        shader.arg("rows", self.count() as u32);
+        shader.arg("outer", self.k.outer.elements() as u32);
+        shader.arg("chunks", self.chunks() as u32);
+        shader.arg("chunk", self.chunk.max(1) as u32);
+        shader.arg("length", self.length as u32);
+        let ends = self.ends.tensors().len();
+        let wants: Vec<_> = self.rows.wants(usize::MAX).into_iter().chain(self.ends.wants(self.extras)).collect();
+        let (bound, accesses) = crate::wgsl::bind(shader, &wants);
+        let (rows, last) = accesses.split_at(accesses.len() - ends);
+        rows.iter().enumerate().for_each(|(t, access)| self.rows.functions(shader, t, access, false));
+        last.iter().enumerate().for_each(|(t, access)| self.end_functions(shader, t, access));
+        self.value_functions(shader);
+        bound
+    }
+
+    fn end_functions(&self, shader: &mut Shader, t: usize, access: &Access) {
+        let name = format!("end{t}");
+        self.ends.place(shader, &name, t, access.offset);
+        if t < self.extras {
+            access.load(shader, &format!("{name}_load"))
+        } else {
+            access.store(shader, &format!("{name}_store"))
+        }
+    }
+
+    fn value_functions(&self, shader: &mut Shader) {
+        let (pre_params, post_params) = self.k.params.split_at(self.k.pre.params());
+        if !self.is_second && self.length > 0 {
+            function(shader, "pre", self.k.pre.args(), self.pre, pre_params);
+        }
+        if !self.is_first && self.k.fold != Fold::Moments {
+            function(shader, "post", self.k.post.args(), self.post, post_params);
+        }
+    }
+
+    /// The element `i` of row `o`, as a call.
+    fn value(&self) -> String {
+        let operands: Vec<String> = (0..self.rows.tensors().len()).map(Rows::value).collect();
+        format!("pre({})", operands.join(", "))
+    }
+
+    /// Writes the stores of a stage's results: `fields` of the accumulator for a second stage, else `done` of it. `r` is
+    /// the row of the stage.
+    fn finish(&self, fields: &[String], done: &[String]) -> String {
+        let mut text = String::new();
+        let results = if self.is_first { fields } else { done };
+        for (n, value) in results.iter().enumerate() {
+            let t = self.extras + n;
+            let value = if self.is_first || self.k.fold == Fold::Moments {
+                value.clone()
+            } else {
+                let extras: Vec<String> = (0..self.extras).map(|t| format!(", end{t}_load(end{t}(r))")).collect();
+                format!("post({value}{})", extras.concat())
+            };
+            writeln!(text, "end{t}_store(end{t}(r), {value});").expect("strings take text");
+        }
+        text
+    }
+}
