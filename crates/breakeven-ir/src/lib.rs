@@ -36,8 +36,6 @@ pub use maps::MAPS;
 pub use op::{Fold, Op, Params, Reduce, RowWise, View};
 pub use row::{Family, Kind, MapDef, Row, Tolerance};
 pub use scalar::Scalar;
-#[doc(hidden)]
-pub use scalar::turn;
 pub use shape::{MAX_RANK, Shape, Strides};
 pub use spec::Spec;
 pub use value::{Float, Integer, Logic, Mask, Number};

@@ -88,61 +88,61 @@ macro_rules! for_each_map {
             /// Nearest integer towards zero.
             trunc: Float(x: V) -> V [Tolerance::EXACT] = x.trunc();
             /// Square root; NaN below zero.
-            sqrt: Float(x: V) -> V [Tolerance::EXACT.gpu(3)] = x.sqrt();
+            sqrt: Float(x: V) -> V [Tolerance::EXACT.gpu(5)] = x.sqrt();
             /// `1 / sqrt(x)`
-            rsqrt: Float(x: V) -> V [Tolerance::ulp(2).gpu(4)] = x.sqrt().recip();
+            rsqrt: Float(x: V) -> V [Tolerance::ulp(2).gpu(7)] = x.sqrt().recip();
             /// `1 / x`
             recip: Float(x: V) -> V [Tolerance::EXACT.gpu(3)] = x.recip();
             /// `a^b`, special values as IEEE 754 `pow`: `0^0` and `1^NaN` are 1.
-            pow: Float(a: V, b: V) -> V [Tolerance::ulp(4).gpu(16)] = a.pow(b);
+            pow: Float(a: V, b: V) -> V [Tolerance::ulp(3).gpu(16)] = a.pow(b);
             /// `e^x`
-            exp: Float(x: V) -> V [Tolerance::ulp(4)] = x.exp();
+            exp: Float(x: V) -> V [Tolerance::ulp(2)] = x.exp();
             /// `2^x`
-            exp2: Float(x: V) -> V [Tolerance::ulp(4)] = x.exp2();
+            exp2: Float(x: V) -> V [Tolerance::ulp(2)] = x.exp2();
             /// `e^x - 1`, without cancellation near 0.
-            expm1: Float(x: V) -> V [Tolerance::ulp(4)] = x.expm1();
+            expm1: Float(x: V) -> V [Tolerance::ulp(2)] = x.expm1();
             /// Natural logarithm.
-            ln: Float(x: V) -> V [Tolerance::ulp(4)] = x.ln();
+            ln: Float(x: V) -> V [Tolerance::ulp(2)] = x.ln();
             /// Logarithm to base 2.
-            log2: Float(x: V) -> V [Tolerance::ulp(4)] = x.log2();
+            log2: Float(x: V) -> V [Tolerance::ulp(2)] = x.log2();
             /// Logarithm to base 10.
-            log10: Float(x: V) -> V [Tolerance::ulp(4)] = x.log10();
+            log10: Float(x: V) -> V [Tolerance::ulp(2)] = x.log10();
             /// `ln(1 + x)`, without cancellation near 0.
-            log1p: Float(x: V) -> V [Tolerance::ulp(4)] = x.log1p();
+            log1p: Float(x: V) -> V [Tolerance::ulp(2)] = x.log1p();
             /// Sine of radians.
-            sin: Float(x: V) -> V [Tolerance::ulp(4)] = x.sin();
+            sin: Float(x: V) -> V [Tolerance::ulp(3).gpu(8)] = x.sin();
             /// Cosine of radians.
-            cos: Float(x: V) -> V [Tolerance::ulp(4)] = x.cos();
+            cos: Float(x: V) -> V [Tolerance::ulp(3).gpu(8)] = x.cos();
             /// Tangent of radians.
-            tan: Float(x: V) -> V [Tolerance::ulp(6)] = x.tan();
+            tan: Float(x: V) -> V [Tolerance::ulp(4).gpu(12)] = x.tan();
             /// Arc sine, in radians.
-            asin: Float(x: V) -> V [Tolerance::ulp(4)] = x.asin();
+            asin: Float(x: V) -> V [Tolerance::ulp(3).gpu(8)] = x.asin();
             /// Arc cosine, in radians.
-            acos: Float(x: V) -> V [Tolerance::ulp(4)] = x.acos();
+            acos: Float(x: V) -> V [Tolerance::ulp(2).gpu(8)] = x.acos();
             /// Arc tangent, in radians.
-            atan: Float(x: V) -> V [Tolerance::ulp(4)] = x.atan();
+            atan: Float(x: V) -> V [Tolerance::ulp(2).gpu(5)] = x.atan();
             /// Angle of the point (`b`, `a`), in radians, in (-pi, pi].
-            atan2: Float(a: V, b: V) -> V [Tolerance::ulp(4).gpu(6)] = a.atan2(b);
+            atan2: Float(a: V, b: V) -> V [Tolerance::ulp(2).gpu(6)] = a.atan2(b);
             /// Hyperbolic sine.
-            sinh: Float(x: V) -> V [Tolerance::ulp(4)] = x.sinh();
+            sinh: Float(x: V) -> V [Tolerance::ulp(2)] = x.sinh();
             /// Hyperbolic cosine.
-            cosh: Float(x: V) -> V [Tolerance::ulp(4)] = x.cosh();
+            cosh: Float(x: V) -> V [Tolerance::ulp(2)] = x.cosh();
             /// Hyperbolic tangent.
-            tanh: Float(x: V) -> V [Tolerance::ulp(4)] = x.tanh();
+            tanh: Float(x: V) -> V [Tolerance::ulp(2)] = x.tanh();
             /// Error function.
-            erf: Float(x: V) -> V [Tolerance::ulp(4)] = x.erf();
+            erf: Float(x: V) -> V [Tolerance::ulp(2)] = x.erf();
             /// `x` where positive, else `slope * x`.
             leaky_relu: Float(x: V, slope: P) -> V [Tolerance::EXACT] = V::pick(x.lt(x.lit(0.0)), x * slope, x);
             /// `x` where positive, else `alpha * (e^x - 1)`.
-            elu: Float(x: V, alpha: P) -> V [Tolerance::ulp(5)] = V::pick(x.lt(x.lit(0.0)), x.expm1() * alpha, x);
+            elu: Float(x: V, alpha: P) -> V [Tolerance::ulp(3)] = V::pick(x.lt(x.lit(0.0)), x.expm1() * alpha, x);
             /// Self-normalising exponential unit, with the constants of Klambauer et al. 2017.
-            selu: Float(x: V) -> V [Tolerance::ulp(6)] =
+            selu: Float(x: V) -> V [Tolerance::ulp(3)] =
                 V::pick(x.lt(x.lit(0.0)), x.expm1() * 1.758_099_340_847_376_8, x * 1.050_700_987_355_480_5);
             /// `x` where positive, else `alpha * (e^(x / alpha) - 1)`.
-            celu: Float(x: V, alpha: P) -> V [Tolerance::ulp(4).gpu(10).abs(1e-36)] =
+            celu: Float(x: V, alpha: P) -> V [Tolerance::ulp(3).gpu(10).abs(1e-36)] =
                 V::pick(x.lt(x.lit(0.0)), (x / alpha).expm1() * alpha, x);
             /// Logistic function, `1 / (1 + e^-x)`.
-            sigmoid: Float(x: V) -> V [Tolerance::ulp(4)] = {
+            sigmoid: Float(x: V) -> V [Tolerance::ulp(3)] = {
                 let power = (-x.abs()).exp();
                 V::pick(x.lt(x.lit(0.0)), power, x.lit(1.0)) / (power + 1.0)
             };
@@ -180,7 +180,7 @@ macro_rules! for_each_map {
                 V::pick(x.lit(20.0).lt(x), x, part)
             };
             /// `ln(1 + e^x)`
-            softplus: Float(x: V) -> V [Tolerance::ulp(6)] = x.larger(x.lit(0.0)) + (-x.abs()).exp().log1p();
+            softplus: Float(x: V) -> V [Tolerance::ulp(2)] = x.larger(x.lit(0.0)) + (-x.abs()).exp().log1p();
             /// `x / (1 + |x|)`; -1 and 1 at the infinities.
             softsign: Float(x: V) -> V [Tolerance::ulp(2).gpu(4)] = {
                 let x = x.larger(x.lit(-1e30)).smaller(x.lit(1e30));

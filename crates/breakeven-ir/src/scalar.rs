@@ -224,8 +224,7 @@ fn eval_float(prim: Prim, a: f64, b: f64, c: f64) -> Scalar {
 
 /// `x = k * pi/2 + rest` for the whole number `k` that leaves the least rest: (rest, k modulo 4). The sine and cosine
 /// tell both, and they are right for every `x`; their quotient loses nothing where the rest is small.
-#[doc(hidden)]
-pub fn turn(x: f64) -> (f64, f64) {
+fn turn(x: f64) -> (f64, f64) {
     let (sin, cos) = x.sin_cos();
     if sin.abs() <= cos.abs() {
         ((sin / cos).atan(), if cos < 0.0 { 2.0 } else { 0.0 })

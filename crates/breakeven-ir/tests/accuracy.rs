@@ -126,14 +126,15 @@ fn sweep(index: usize, range: std::ops::Range<u64>) -> [Worst; 2] {
     worst
 }
 
-/// Every f32 through every row from float to float, and the table of `ACCURACY.md`. Run it when `math` or a row changes;
-/// it takes about 20 minutes on two cores:
+/// Every f32 through every row from float to float that is not rightly rounded by nature, and the table of
+/// `ACCURACY.md`. Run it when `math` or a row changes; it takes about half an hour on two cores:
 ///
 /// `RUSTFLAGS="-C target-cpu=native" cargo test --release -p breakeven-ir --test accuracy -- --ignored --nocapture`
 #[test]
 #[ignore = "minutes; its documentation has the command and the occasion"]
 fn every_f32_is_within_tolerance() {
-    for (index, (name, _)) in unary_rows::<Double>().into_iter().enumerate() {
+    let rows = unary_rows::<Double>().into_iter().enumerate();
+    for (index, (name, _)) in rows.filter(|(_, (name, _))| tolerance(name).ulp > 0) {
         let half = 1 << 31;
         let [fused, unfused] = std::thread::scope(|scope| {
             let other = scope.spawn(|| sweep(index, half..2 * half));

@@ -113,6 +113,28 @@ fn power_of_two(n: i32) -> f32 {
     f32::from_bits(((n + 127) as u32) << 23)
 }
 
+/// 2/pi after the point, behind 64 zeros.
+const TWO_OVER_PI: [u64; 5] =
+    [0, 0xa2f9_836e_4e44_1529, 0xfc27_57d1_f534_ddc0, 0xdb62_9599_3c43_9041, 0xfe51_63ab_debb_c561];
+
+/// `x - k * pi/2` and `k` modulo 4, after Payne and Hanek: of `x * 2/pi` only the bits that matter are multiplied, two
+/// before the point and 126 after it.
+fn turn(x: f32) -> (f32, f32) {
+    if x.abs() < std::f32::consts::FRAC_PI_4 || !x.is_finite() {
+        return (if x.is_finite() { x } else { f32::NAN }, 0.0);
+    }
+    let mantissa = u128::from(x.to_bits() & 0x7f_ffff | 0x80_0000);
+    let exponent = ((x.to_bits() >> 23) & 0xff) as usize;
+    let (word, shift) = ((exponent - 88) / 64, (exponent - 88) % 64);
+    let joined = |i: usize| u128::from(TWO_OVER_PI[i]) << 64 | u128::from(TWO_OVER_PI[i + 1]);
+    let window = joined(word) << shift | (joined(word + 1) << shift) >> 64;
+    let turns = window.wrapping_mul(mantissa);
+    let quadrant = (turns >> 126) + ((turns >> 125) & 1);
+    let rest = turns.wrapping_sub(quadrant << 126) as i128 as f64 * 2f64.powi(-126) * std::f64::consts::FRAC_PI_2;
+    let quadrant = if x < 0.0 { 4 - quadrant } else { quadrant } % 4;
+    ((if x < 0.0 { -rest } else { rest }) as f32, quadrant as f32)
+}
+
 impl<const K: u8> Float for Single<K> {
     #[inline]
     fn floor(self) -> Self {
@@ -170,10 +192,10 @@ impl<const K: u8> Float for Single<K> {
     }
     #[inline]
     fn turn_rest(self) -> Self {
-        self.one(|x| breakeven_ir::turn(f64::from(x)).0 as f32)
+        self.one(|x| turn(x).0)
     }
     #[inline]
     fn turn_quadrant(self) -> Self {
-        self.one(|x| breakeven_ir::turn(f64::from(x)).1 as f32)
+        self.one(|x| turn(x).1)
     }
 }
