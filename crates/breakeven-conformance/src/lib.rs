@@ -21,9 +21,9 @@ pub use bounds::{Bound, Rules, bounds};
 pub use case::Case;
 pub use compare::compare;
 pub use counts::Counts;
-pub use data::{Random, between, special, values};
+pub use data::{Random, between, special, values as sample};
 pub use suite::graphs as random_graphs;
-pub use suite::{casts, copies, fused, gathers, graph_on, maps, matmuls, reductions, row_wise, specials};
+pub use suite::{casts, copies, fused, gathers, graph_on, maps, matmuls, reductions, row_wise, specials, values};
 pub use tier::Tier;
 pub use views::{all as views, distinct as distinct_views};
 
@@ -33,7 +33,7 @@ pub use views::{all as views, distinct as distinct_views};
 macro_rules! suite {
     ($device:expr, $tier:expr) => {
         $crate::suite! { @each $device, $tier;
-            maps 3000, specials 200, casts 20, copies 100, fused 60, reductions 500, row_wise 200, matmuls 100, gathers 60,
+            maps 3000, specials 100, values 60, casts 20, copies 100, fused 60, reductions 500, row_wise 200, matmuls 100, gathers 60,
             random_graphs 300 }
     };
     (@each $device:expr, $tier:expr; $($area:ident $least:literal),+) => {$(

@@ -96,7 +96,10 @@ impl Bound {
                 _ => a == b,
             };
             all.extend([self.low, self.high].into_iter().filter(|&end| !same(end, self.mid)));
-            if self.ends().0 < 0.0 && self.ends().1 > 0.0 && matches!(self.low, Scalar::F(_)) {
+            if let (Scalar::F(low), Scalar::F(high)) = (self.low, self.high)
+                && low.total_cmp(&-0.0).is_le()
+                && high.total_cmp(&0.0).is_ge()
+            {
                 all.extend([Scalar::F(-0.0), Scalar::F(0.0)]);
             }
         }

@@ -10,6 +10,7 @@ mod matmuls;
 mod reductions;
 mod row_wise;
 mod specials;
+mod values;
 
 pub use casts::casts;
 pub use copies::copies;
@@ -21,6 +22,7 @@ pub use matmuls::matmuls;
 pub use reductions::reductions;
 pub use row_wise::row_wise;
 pub use specials::specials;
+pub use values::values;
 
 use breakeven_ir::{DType, Expr, ExprBuilder, MapDef, Row};
 
