@@ -1,2 +1,71 @@
-//! Timing, statistics and reports.
+//! Timing that can be trusted: outputs are checked before they are timed, comparisons are interleaved, and the lower
+//! quartile counts.
 #![forbid(unsafe_code)]
+
+use std::time::{Duration, Instant};
+
+/// Times of one thing that was measured, sorted.
+#[derive(Clone, Debug)]
+pub struct Samples(Vec<Duration>);
+
+impl Samples {
+    /// Sorts them.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn new(mut samples: Vec<Duration>) -> Samples {
+        assert!(!samples.is_empty(), "nothing was measured");
+        samples.sort_unstable();
+        Samples(samples)
+    }
+
+    /// Lower quartile: far steadier than the median on a machine that others use too.
+    pub fn lower_quartile(&self) -> Duration {
+        self.0[self.0.len() / 4]
+    }
+
+    /// The fastest.
+    pub fn least(&self) -> Duration {
+        self.0[0]
+    }
+
+    /// 95th percentile: the stalls a user meets.
+    pub fn p95(&self) -> Duration {
+        self.0[(self.0.len() - 1) * 95 / 100]
+    }
+}
+
+/// Runs each thing in turn, `rounds` times after one round that is thrown away, so that all meet the same weather.
+pub fn interleave(rounds: usize, things: &mut [&mut dyn FnMut()]) -> Vec<Samples> {
+    let mut times = vec![Vec::with_capacity(rounds); things.len()];
+    for round in 0..=rounds {
+        for (thing, times) in things.iter_mut().zip(&mut times) {
+            let started = Instant::now();
+            thing();
+            if round > 0 {
+                times.push(started.elapsed());
+            }
+        }
+    }
+    times.into_iter().map(Samples::new).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles_are_of_sorted_samples() {
+        let samples = Samples::new((1..=100).rev().map(Duration::from_millis).collect());
+        assert_eq!(samples.least(), Duration::from_millis(1));
+        assert_eq!(samples.lower_quartile(), Duration::from_millis(26));
+        assert_eq!(samples.p95(), Duration::from_millis(95));
+    }
+
+    #[test]
+    fn everything_runs_once_a_round() {
+        let (mut a, mut b) = (0, 0);
+        let samples = interleave(5, &mut [&mut || a += 1, &mut || b += 1]);
+        assert_eq!((a, b, samples.len()), (6, 6, 2));
+    }
+}

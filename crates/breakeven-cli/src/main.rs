@@ -1,4 +1,34 @@
-//! The `breakeven` command.
+//! The `breakeven` command: parse, call, print.
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod cmd;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Runs tensor work where it is cheapest on this machine: the CPU or a GPU, decided by measurement.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    arg_required_else_help = true,
+    after_help = "Example:\n  breakeven devices    what this machine has, and why something is not used"
+)]
+struct Args {
+    #[command(subcommand)]
+    command: cmd::Command,
+    /// One JSON object on stdout instead of text.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match args.command.run(args.json) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("breakeven: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

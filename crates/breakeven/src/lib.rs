@@ -1,2 +1,52 @@
 //! Tensor work where it is cheapest on the machine at hand.
-#![forbid(unsafe_code)]
+//!
+//! You write the mathematics once. A measured profile of the machine decides where each fused group of operations runs,
+//! counting copies, dispatch and what is already resident; [`Engine::explain`] says why.
+//!
+//! ```
+//! use breakeven::Engine;
+//!
+//! # fn main() -> breakeven::Result<()> {
+//! let engine = Engine::detect()?;
+//! let x = engine.tensor(&[1.0, 2.0, 3.0, 4.0], [2, 2]);
+//! let w = engine.tensor(&[0.5, -1.0, 1.5, 2.0], [2, 2]);
+//! let y = (x.matmul(&w) + 1.0).gelu().softmax(-1);
+//! let rows: Vec<f32> = y.to_vec()?;
+//! assert!((rows[0] + rows[1] - 1.0).abs() < 1e-6);
+//! # Ok(())
+//! # }
+//! ```
+#![deny(unsafe_code)]
+
+mod builder;
+mod cache;
+pub mod calibrate;
+mod data;
+mod devices;
+mod engine;
+mod error;
+mod evaluate;
+mod maps;
+mod operators;
+mod ops;
+mod profile_file;
+mod reduce;
+mod report;
+mod search;
+mod tensor;
+mod trace;
+mod value;
+mod views;
+
+pub use breakeven_device::{Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes};
+pub use breakeven_ir::{CallError, DType, Element, Shape, Spec};
+pub use breakeven_plan::{DeviceId, DeviceProfile, Plan, Profile};
+pub use builder::EngineBuilder;
+pub use devices::DeviceState;
+pub use engine::{DeviceReport, Engine, EngineOptions};
+pub use error::{Error, Result};
+pub use operators::Operand;
+pub use ops::{concat, stack};
+pub use reduce::Axes;
+pub use report::Report;
+pub use tensor::Tensor;

@@ -1,0 +1,65 @@
+//! `cargo run --release -p breakeven-bench`: what one eager operation costs, and what many in one batch cost.
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use breakeven::{Deadline, DeviceId, DeviceState, Engine, Result, Tensor, concat};
+use breakeven_bench::{Samples, interleave};
+
+const ROUNDS: usize = 2000;
+const BATCH_ROUNDS: usize = 60;
+
+fn main() -> Result<()> {
+    let engine = Engine::builder().software(true).no_cache().build()?;
+    eager_add(&engine)?;
+    engine.ready(Deadline::after(Duration::from_secs(120)))?;
+    for device in engine.devices().into_iter().filter(|d| d.id.0 > 0 && d.state == DeviceState::Ready) {
+        println!("{} ({})", device.name, device.info.name);
+        relu_batches(&engine, device.id)?;
+    }
+    engine.notes().iter().for_each(|note| println!("note: {note}"));
+    Ok(())
+}
+
+/// `add` of 1,000 numbers: written, placed, computed and read.
+fn eager_add(engine: &Engine) -> Result<()> {
+    let (a, b) = (ramp(engine, 1000), ramp(engine, 1000));
+    let sum = (&a + &b).to_vec::<f32>()?;
+    assert!(sum.iter().enumerate().all(|(i, &s)| s == 2.0 * i as f32), "add is wrong, so its time means nothing");
+    let mut out = vec![0.0f32; 1000];
+    let mut run = || (&a + &b).read_into(&mut out, Deadline::after(Duration::from_secs(10))).expect("add was checked");
+    let samples = interleave(ROUNDS, &mut [&mut run]);
+    println!("eager add of 1,000 f32 on the CPU, end to end: {}", line(&samples[0]));
+    Ok(())
+}
+
+/// 20 x relu(256) in one batch beside one relu(5120), both read back.
+fn relu_batches(engine: &Engine, device: DeviceId) -> Result<()> {
+    let whole = ramp(engine, 5120) - 2560.0;
+    let parts: Vec<Tensor> = (0..20).map(|i| ramp(engine, 256) - 100.0 - f64::from(i)).collect();
+    engine.run(&[&whole])?;
+    engine.run(&parts.iter().collect::<Vec<_>>())?;
+    let want: Vec<f32> = parts.iter().flat_map(|p| p.relu().to_vec::<f32>().expect("the CPU computes relu")).collect();
+    let one = || whole.relu().on(device);
+    let many = || {
+        let all: Vec<Tensor> = parts.iter().map(Tensor::relu).collect();
+        concat(&all.iter().collect::<Vec<_>>(), 0).on(device)
+    };
+    assert_eq!(many().to_vec::<f32>()?, want, "relu is wrong, so its time means nothing");
+    let read = |t: Tensor| drop(t.to_vec::<f32>().expect("relu was checked"));
+    let samples = interleave(BATCH_ROUNDS, &mut [&mut || read(one()), &mut || read(many())]);
+    let ratio = samples[1].lower_quartile().as_secs_f64() / samples[0].lower_quartile().as_secs_f64();
+    println!("  one relu(5120): {}", line(&samples[0]));
+    println!("  20 x relu(256) in one batch: {}, {ratio:.2}x", line(&samples[1]));
+    Ok(())
+}
+
+fn ramp(engine: &Engine, n: usize) -> Tensor {
+    engine.from_vec((0..n).map(|i| i as f32).collect::<Vec<_>>(), n)
+}
+
+fn line(samples: &Samples) -> String {
+    let us = |d: Duration| d.as_secs_f64() * 1e6;
+    let (best, quartile, p95) = (us(samples.least()), us(samples.lower_quartile()), us(samples.p95()));
+    format!("best {best:.2} us, lower quartile {quartile:.2} us, p95 {p95:.2} us")
+}

@@ -1,0 +1,74 @@
+//! `breakeven devices`: what was found, and why something is not used.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use breakeven::{Deadline, DeviceReport, DeviceState, Engine};
+use serde_json::{Value, json};
+
+/// Arguments of `devices`.
+#[derive(Debug, clap::Args)]
+pub struct Devices {
+    /// Open and test software adapters too.
+    #[arg(long)]
+    software: bool,
+    /// Hold GPUs to the limits that WebGPU guarantees.
+    #[arg(long, value_parser = ["adapter", "webgpu"], default_value = "adapter")]
+    limits: String,
+    /// Seconds to wait for drivers.
+    #[arg(long, default_value_t = 60)]
+    deadline: u64,
+}
+
+impl Devices {
+    /// Open everything and print it.
+    pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        let engine = Engine::builder().software(self.software).webgpu_limits(self.limits == "webgpu").build()?;
+        let deadline = Deadline::after(Duration::from_secs(self.deadline));
+        engine.ready(deadline).context("some drivers did not answer; the others can be used")?;
+        if as_json {
+            let devices: Vec<Value> = engine.devices().iter().map(object).collect();
+            println!("{}", json!({ "devices": devices, "notes": engine.notes() }));
+            return Ok(());
+        }
+        engine.devices().iter().for_each(|d| println!("{}", text(d)));
+        engine.notes().iter().for_each(|n| println!("note: {n}"));
+        Ok(())
+    }
+}
+
+fn state(device: &DeviceReport) -> String {
+    match &device.state {
+        DeviceState::Ready => "ready".to_owned(),
+        DeviceState::Suspect(why) => format!("suspect: {why}"),
+        DeviceState::Lost(why) => format!("lost: {why}"),
+        DeviceState::Unusable(why) => format!("not used: {why}"),
+    }
+}
+
+fn text(device: &DeviceReport) -> String {
+    let info = &device.info;
+    let address = info.address.as_ref().map_or(String::new(), |a| format!(", at {a}"));
+    let (name, kind) = (&device.name, info.kind);
+    format!(
+        "{name:<8} {} ({kind:?}, {}, {}{address})\n         {}",
+        info.name,
+        info.backend,
+        info.driver,
+        state(device)
+    )
+}
+
+fn object(device: &DeviceReport) -> Value {
+    let info = &device.info;
+    json!({
+        "id": device.id.0,
+        "name": device.name,
+        "device": info.name,
+        "kind": format!("{:?}", info.kind),
+        "backend": info.backend,
+        "driver": info.driver,
+        "address": info.address,
+        "state": state(device),
+    })
+}

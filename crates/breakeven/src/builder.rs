@@ -1,0 +1,176 @@
+//! Building engines.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use breakeven_cpu::{CpuDevice, CpuOptions};
+use breakeven_device::Device;
+use breakeven_plan::{DeviceProfile, Profile};
+
+use crate::cache::Plans;
+use crate::calibrate;
+use crate::devices::{Devices, Entry};
+use crate::engine::{EngineOptions, Shared};
+use crate::profile_file::ProfileFile;
+use crate::search::{self, Search};
+use crate::{Engine, Error, Result};
+
+/// Says how an engine is to be.
+#[derive(Debug, Default)]
+pub struct EngineBuilder {
+    options: EngineOptions,
+    threads: Option<usize>,
+    no_gpus: bool,
+    software: bool,
+    webgpu_limits: bool,
+    devices: Vec<(Arc<dyn Device>, Option<DeviceProfile>)>,
+    profile: Option<Profile>,
+    cpu_profile: Option<DeviceProfile>,
+    cache: Cache,
+}
+
+/// Where measurements are kept.
+#[derive(Debug, Default)]
+enum Cache {
+    /// The user's cache folder.
+    #[default]
+    User,
+    Folder(PathBuf),
+    Off,
+}
+
+impl EngineBuilder {
+    /// Look for GPUs (the default) or not.
+    pub fn gpus(mut self, yes: bool) -> EngineBuilder {
+        self.no_gpus = !yes;
+        self
+    }
+
+    /// Open software adapters too. They are for tests and are never chosen automatically.
+    pub fn software(mut self, yes: bool) -> EngineBuilder {
+        self.software = yes;
+        self
+    }
+
+    /// Hold GPUs to the limits that WebGPU guarantees.
+    pub fn webgpu_limits(mut self, yes: bool) -> EngineBuilder {
+        self.webgpu_limits = yes;
+        self
+    }
+
+    /// Threads of the CPU; all cores else.
+    pub fn threads(mut self, threads: usize) -> EngineBuilder {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// One more device, after the CPU and before any GPU that is found. Without a profile that knows it, it is used only
+    /// where it is named.
+    pub fn device(mut self, device: Arc<dyn Device>) -> EngineBuilder {
+        self.devices.push((device, None));
+        self
+    }
+
+    /// One more device, with what was measured of it.
+    pub fn measured_device(mut self, device: Arc<dyn Device>, profile: DeviceProfile) -> EngineBuilder {
+        self.devices.push((device, Some(profile)));
+        self
+    }
+
+    /// What was measured of the CPU, instead of what is on disk.
+    pub fn cpu_profile(mut self, profile: DeviceProfile) -> EngineBuilder {
+        self.cpu_profile = Some(profile);
+        self
+    }
+
+    /// Measurements to use instead of those on disk or new ones.
+    pub fn profile(mut self, profile: Profile) -> EngineBuilder {
+        self.profile = Some(profile);
+        self
+    }
+
+    /// Keep measurements in this folder.
+    pub fn cache_folder(mut self, folder: impl Into<PathBuf>) -> EngineBuilder {
+        self.cache = Cache::Folder(folder.into());
+        self
+    }
+
+    /// Keep measurements nowhere.
+    pub fn no_cache(mut self) -> EngineBuilder {
+        self.cache = Cache::Off;
+        self
+    }
+
+    /// How long a read may take where the caller names no deadline.
+    pub fn deadline(mut self, deadline: Duration) -> EngineBuilder {
+        self.options.deadline = deadline;
+        self
+    }
+
+    /// Bytes that may be held to compute again what a lost device had.
+    pub fn recovery_bytes(mut self, bytes: u64) -> EngineBuilder {
+        self.options.recovery_bytes = bytes;
+        self
+    }
+
+    /// Whether operations share kernels; off is for finding faults.
+    pub fn fuse(mut self, yes: bool) -> EngineBuilder {
+        self.options.fuse = yes;
+        self
+    }
+
+    /// The engine, its CPU open. GPUs follow in the background.
+    pub fn build(self) -> Result<Engine> {
+        let mut notes = Vec::new();
+        let cpu = CpuDevice::new(CpuOptions { threads: self.threads, ..CpuOptions::default() });
+        let failed = |source| Error::Device { device: "cpu".to_owned(), source };
+        let cpu: Arc<dyn Device> = Arc::new(cpu.map_err(failed)?);
+        let file = self.cache.file(&fingerprint(&cpu), &mut notes);
+        let stored = self.profile.clone().or_else(|| file.as_ref().and_then(|f| f.load(&mut notes)));
+        let known = |device: &Arc<dyn Device>| calibrate::known(stored.as_ref(), device.info());
+        let cpu_profile =
+            self.cpu_profile.clone().or_else(|| known(&cpu)).unwrap_or_else(|| calibrate::unmeasured(cpu.info()));
+        let mut entries = vec![Entry::ready("cpu".to_owned(), cpu, cpu_profile)];
+        for (index, (device, profile)) in self.devices.iter().enumerate() {
+            let name = format!("{}:{index}", device.info().backend);
+            let profile = profile.clone().or_else(|| known(device));
+            entries.push(Entry::ready(
+                name,
+                device.clone(),
+                profile.unwrap_or_else(|| calibrate::unmeasured(device.info())),
+            ));
+        }
+        let searching = usize::from(!self.no_gpus);
+        let devices = Arc::new(Devices::new(entries, searching, notes));
+        if !self.no_gpus {
+            let search = Search { software: self.software, webgpu_limits: self.webgpu_limits, stored, file };
+            search::spawn(search, &devices);
+        }
+        Ok(Engine(Arc::new(Shared { devices, plans: Plans::default(), options: self.options })))
+    }
+}
+
+impl Cache {
+    /// The file this setting means; none at all is fine and noted.
+    fn file(&self, fingerprint: &str, notes: &mut Vec<String>) -> Option<ProfileFile> {
+        match self {
+            Cache::Off => None,
+            Cache::Folder(folder) => Some(ProfileFile::in_folder(folder, fingerprint)),
+            Cache::User => {
+                let folder =
+                    dirs::cache_dir().map(|folder| ProfileFile::in_folder(&folder.join("breakeven"), fingerprint));
+                if folder.is_none() {
+                    notes.push("there is no home directory: what is measured is kept for this process only".to_owned());
+                }
+                folder
+            }
+        }
+    }
+}
+
+/// What measurements depend on besides the devices themselves.
+fn fingerprint(cpu: &Arc<dyn Device>) -> String {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    format!("{}, {}, {cores} cores, version {}", cpu.info().name, cpu.info().driver, env!("CARGO_PKG_VERSION"))
+}

@@ -1,0 +1,146 @@
+//! What is run to measure each class of kernels: one shape that is bound by arithmetic and one that is bound by memory.
+
+use breakeven_ir::{
+    Class, DType, Expr, ExprBuilder, Fold, Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, Row, RowWise,
+    RowWiseKernel, Shape,
+};
+
+/// A class and the kernels that measure it.
+pub(super) struct Probe {
+    pub class: Class,
+    /// Sizes, x4 each.
+    pub sizes: &'static [usize],
+    pub math: fn(usize) -> Kernel,
+    pub memory: fn(usize) -> Kernel,
+}
+
+const ELEMENTS: &[usize] = &[1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26];
+
+pub(super) const PROBES: &[Probe] = &[
+    Probe { class: Class::Map, sizes: ELEMENTS, math: gelus, memory: add },
+    Probe { class: Class::Reduce, sizes: ELEMENTS, math: sum_of_gelus, memory: sum },
+    Probe { class: Class::RowWise, sizes: ELEMENTS, math: softmax, memory: norm },
+    Probe {
+        class: Class::MatMul,
+        sizes: &[8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
+        math: square,
+        memory: thin,
+    },
+    Probe { class: Class::Gather, sizes: ELEMENTS, math: gather, memory: gather },
+];
+
+/// The least a launch can do.
+pub(super) fn smallest() -> Kernel {
+    add(16)
+}
+
+fn dense(shape: &[usize]) -> Operand {
+    Operand::new(DType::F32, Layout::dense(shape))
+}
+
+fn row(name: &str) -> Row {
+    Row::named(name).expect("the table has the usual rows")
+}
+
+fn add(n: usize) -> Kernel {
+    Kernel::Map(Map::dense(Expr::row(row("add"), DType::F32), vec![], n))
+}
+
+/// Four gelus in a row: much arithmetic for few bytes.
+fn heavy() -> Expr {
+    let mut b = ExprBuilder::default();
+    let mut x = b.arg(DType::F32);
+    for _ in 0..4 {
+        x = b.row(row("gelu"), DType::F32, &[x]);
+    }
+    b.finish(x)
+}
+
+fn gelus(n: usize) -> Kernel {
+    Kernel::Map(Map::dense(heavy(), vec![], n))
+}
+
+/// Rows as long as columns are many, as far as the size allows.
+fn sides(n: usize) -> (usize, usize) {
+    let rows = 1 << (n.ilog2() / 2);
+    (rows, n / rows)
+}
+
+fn reduce(n: usize, pre: Expr) -> Kernel {
+    let (rows, columns) = sides(n);
+    Kernel::Reduce(ReduceRows {
+        fold: Fold::Sum,
+        outer: Shape::from(rows),
+        inner: Shape::from(columns),
+        pre,
+        post: Expr::identity(DType::F32),
+        params: vec![],
+        inputs: vec![dense(&[rows, columns])],
+        outs: vec![dense(&[rows])],
+    })
+}
+
+fn sum(n: usize) -> Kernel {
+    reduce(n, Expr::identity(DType::F32))
+}
+
+fn sum_of_gelus(n: usize) -> Kernel {
+    reduce(n, heavy())
+}
+
+fn row_wise(n: usize, kind: RowWise) -> Kernel {
+    let (rows, length) = sides(n);
+    Kernel::RowWise(RowWiseKernel {
+        kind,
+        outer: Shape::from(rows),
+        length,
+        pre: Expr::identity(DType::F32),
+        post: Expr::identity(DType::F32),
+        params: vec![],
+        inputs: vec![dense(&[rows, length])],
+        out: dense(&[rows, length]),
+    })
+}
+
+fn softmax(n: usize) -> Kernel {
+    row_wise(n, RowWise::Softmax)
+}
+
+fn norm(n: usize) -> Kernel {
+    row_wise(n, RowWise::LayerNorm { epsilon: 1e-5 })
+}
+
+fn matmul(m: usize, k: usize, n: usize) -> Kernel {
+    Kernel::MatMul(MatMul {
+        batch: Shape::scalar(),
+        m,
+        n,
+        k,
+        a: dense(&[m, k]),
+        b: dense(&[k, n]),
+        post: Expr::identity(DType::F32),
+        params: vec![],
+        inputs: vec![],
+        out: dense(&[m, n]),
+    })
+}
+
+fn square(n: usize) -> Kernel {
+    matmul(n, n, n)
+}
+
+/// A vector times a matrix: every element of the matrix is used once.
+fn thin(n: usize) -> Kernel {
+    matmul(1, n, n)
+}
+
+/// Rows of 64, all from one table.
+fn gather(n: usize) -> Kernel {
+    let rows = (n / 64).max(1);
+    Kernel::Gather(Gather {
+        axis: 0,
+        source: dense(&[rows, 64]),
+        index: Operand::new(DType::I64, Layout::dense(rows)),
+        out: dense(&[rows, 64]),
+    })
+}

@@ -1,0 +1,117 @@
+//! Running a segment many times and keeping the lower quartile.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use breakeven_device::{
+    Binding, Buffer, Deadline, Device, DeviceError, HostBytes, Lane, MemoryKind, ReadCell, Segment, SegmentStep,
+};
+use breakeven_ir::{Kernel, Launch};
+
+use super::Effort;
+
+/// A device on the bench.
+pub(super) struct Bench<'a> {
+    pub device: &'a Arc<dyn Device>,
+    pub effort: Effort,
+}
+
+/// Time of one segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    /// Lower quartile, on the device's clock, from submit to done.
+    pub seconds: f64,
+    /// Of that, until submit returned.
+    pub submit_seconds: f64,
+    /// Standard deviation of the logarithm.
+    pub spread: f64,
+    /// Runs behind it.
+    pub count: u32,
+    /// Longest run on the wall clock.
+    pub wall: Duration,
+}
+
+impl Bench<'_> {
+    /// Launches of these kernels, one after the other, over data that was really written.
+    pub fn kernels(&self, kernels: &[Kernel]) -> Result<Sample, DeviceError> {
+        let mut steps = Vec::new();
+        let mut buffers = Vec::new();
+        for kernel in kernels {
+            let mut slots = |operands: Vec<&breakeven_ir::Operand>| -> Result<Vec<usize>, DeviceError> {
+                let one = |o: &&breakeven_ir::Operand| {
+                    buffers.push(self.filled(o.span_bytes(), o.dtype)?);
+                    Ok(buffers.len() - 1)
+                };
+                operands.iter().map(one).collect()
+            };
+            let (inputs, outputs) = (slots(kernel.inputs())?, slots(kernel.outputs())?);
+            steps.push(SegmentStep::Launch(Box::new(Launch {
+                kernel: kernel.clone(),
+                inputs,
+                outputs,
+                workspace: None,
+            })));
+        }
+        self.run(steps, &Binding { buffers, ..Binding::default() })
+    }
+
+    /// One copy of `bytes`.
+    pub fn copy(&self, step: SegmentStep, bytes: usize) -> Result<Sample, DeviceError> {
+        let buffers = vec![self.device.alloc(bytes as u64, MemoryKind::Resident)?];
+        let uploads = vec![HostBytes::from_vec(vec![0x3Fu8; bytes])];
+        self.run(vec![step], &Binding { buffers, uploads, reads: vec![ReadCell::new()] })
+    }
+
+    /// A buffer whose numbers do not decay to denormals: every byte is 0x3F, which is 0.747 as f32. Indices are 0.
+    fn filled(&self, bytes: u64, dtype: breakeven_ir::DType) -> Result<Buffer, DeviceError> {
+        let byte = if dtype.is_float() { 0x3F } else { 0 };
+        let buffer = self.device.alloc(bytes, MemoryKind::Resident)?;
+        let work = self.device.prepare(&Segment { steps: vec![SegmentStep::Upload { upload: 0, slot: 0 }] })?;
+        let uploads = vec![HostBytes::from_vec(vec![byte; bytes as usize])];
+        let binding = Binding { buffers: vec![buffer.clone()], uploads, reads: vec![] };
+        let ticket = self.device.submit(&work, binding, Lane::Compute, &[])?;
+        self.device.wait(ticket, limit())?;
+        Ok(buffer)
+    }
+
+    fn run(&self, steps: Vec<SegmentStep>, binding: &Binding) -> Result<Sample, DeviceError> {
+        let work = self.device.prepare(&Segment { steps })?;
+        let mut runs = Vec::new();
+        let mut wall = Duration::ZERO;
+        // The first run compiles and touches memory; it is thrown away.
+        for index in 0..=self.effort.repeats {
+            let started = Instant::now();
+            let before = self.device.now();
+            let ticket = self.device.submit(&work, binding.clone(), Lane::Compute, &[])?;
+            let submitted = self.device.now();
+            self.device.wait(ticket, limit())?;
+            let done = self.device.now();
+            if index > 0 {
+                wall = wall.max(started.elapsed());
+                runs.push((seconds(before, done), seconds(before, submitted)));
+            }
+            if index > 0 && wall >= self.effort.longest {
+                break;
+            }
+        }
+        Ok(summary(runs, wall))
+    }
+}
+
+fn limit() -> Deadline {
+    Deadline::after(Duration::from_secs(10))
+}
+
+fn seconds(from: Duration, to: Duration) -> f64 {
+    to.saturating_sub(from).as_secs_f64().max(super::SHORTEST)
+}
+
+fn summary(mut runs: Vec<(f64, f64)>, wall: Duration) -> Sample {
+    runs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (seconds, submit_seconds) = runs[runs.len() / 4];
+    let logs: Vec<f64> = runs.iter().map(|(s, _)| (s / seconds).ln()).collect();
+    // Only the quiet half: a stall of the host says nothing about the device.
+    let quiet = &logs[..logs.len().div_ceil(2)];
+    let spread = (quiet.iter().map(|x| x * x).sum::<f64>() / quiet.len() as f64).sqrt();
+    Sample { seconds, submit_seconds, spread, count: runs.len() as u32, wall }
+}

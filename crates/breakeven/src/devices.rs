@@ -1,0 +1,205 @@
+//! The devices of one engine: which there are, how they stand, and what was measured of them.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use breakeven_device::{Buffer, Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes};
+use breakeven_exec::ExecError;
+use breakeven_plan::{DeviceId, DeviceProfile, Profile};
+
+use crate::{DeviceReport, Error, calibrate};
+
+/// How a device stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceState {
+    /// Open, tested and measured.
+    Ready,
+    /// A wait ran out. It is left alone; its memory stays reserved until the driver ends the work.
+    Suspect(String),
+    /// It is gone, and its buffers with it.
+    Lost(String),
+    /// It cannot be used, and why.
+    Unusable(String),
+}
+
+/// One device.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub name: String,
+    pub info: DeviceInfo,
+    pub device: Option<Arc<dyn Device>>,
+    pub profile: DeviceProfile,
+    pub state: DeviceState,
+}
+
+/// All devices, shared with the thread that looks for more.
+#[derive(Debug)]
+pub(crate) struct Devices {
+    registry: Mutex<Registry>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Registry {
+    entries: Arc<Vec<Entry>>,
+    /// Searches that have not ended.
+    searching: usize,
+    notes: BTreeSet<String>,
+    /// Counts changes, so that plans know for which devices they were made.
+    version: u64,
+}
+
+/// The devices at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    entries: Arc<Vec<Entry>>,
+    pub version: u64,
+}
+
+impl Devices {
+    /// Starts with the CPU and whatever else was given.
+    pub fn new(entries: Vec<Entry>, searching: usize, notes: Vec<String>) -> Devices {
+        let notes = notes.into_iter().collect();
+        let registry = Registry { entries: Arc::new(entries), searching, notes, version: 0 };
+        Devices { registry: Mutex::new(registry), changed: Condvar::new() }
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        let registry = self.lock();
+        Snapshot { entries: registry.entries.clone(), version: registry.version }
+    }
+
+    /// One more device.
+    pub fn add(&self, entry: Entry) {
+        self.change(|registry| Arc::make_mut(&mut registry.entries).push(entry));
+    }
+
+    /// A better profile for a device.
+    pub fn measured(&self, id: DeviceId, profile: DeviceProfile) {
+        self.change(|registry| Arc::make_mut(&mut registry.entries)[id.0].profile = profile);
+    }
+
+    /// A search has ended.
+    pub fn search_ended(&self) {
+        self.change(|registry| registry.searching -= 1);
+    }
+
+    pub fn note(&self, note: String) {
+        self.lock().notes.insert(note);
+    }
+
+    pub fn notes(&self) -> Vec<String> {
+        self.lock().notes.iter().cloned().collect()
+    }
+
+    /// A device failed: no plan uses it from now on.
+    pub fn fail(&self, id: DeviceId, error: &DeviceError) {
+        let state = match error {
+            DeviceError::Timeout { .. } => DeviceState::Suspect(error.to_string()),
+            _ => DeviceState::Lost(error.to_string()),
+        };
+        self.change(|registry| {
+            let entry = &mut Arc::make_mut(&mut registry.entries)[id.0];
+            registry.notes.insert(format!("{}: {error}; its work goes to the other devices", entry.name));
+            entry.state = state;
+        });
+    }
+
+    /// Block until all searches have ended; gives the time waited when the deadline passes first.
+    pub fn wait(&self, deadline: Deadline) -> Result<(), Duration> {
+        let mut registry = self.lock();
+        while registry.searching > 0 {
+            if deadline.has_passed() {
+                return Err(deadline.waited());
+            }
+            let waited = self.changed.wait_timeout(registry, deadline.remaining());
+            registry = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+
+    pub fn report(&self) -> Vec<DeviceReport> {
+        let one = |(id, e): (usize, &Entry)| DeviceReport {
+            id: DeviceId(id),
+            name: e.name.clone(),
+            info: e.info.clone(),
+            state: e.state.clone(),
+            memory: e.device.as_ref().map(|d| d.memory()),
+        };
+        self.snapshot().entries.iter().enumerate().map(one).collect()
+    }
+
+    pub fn profile(&self) -> Profile {
+        let devices = self.snapshot().entries.iter().map(|e| e.profile.clone()).collect();
+        Profile { devices, ..Profile::new("") }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Registry)) {
+        let mut registry = self.lock();
+        change(&mut registry);
+        registry.version += 1;
+        drop(registry);
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Snapshot {
+    pub fn ids(&self) -> impl Iterator<Item = DeviceId> + use<> {
+        (0..self.entries.len()).map(DeviceId)
+    }
+
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    pub fn entry(&self, id: DeviceId) -> &Entry {
+        &self.entries[id.0]
+    }
+
+    /// The device, if it is there and can be used.
+    pub fn device(&self, id: DeviceId) -> Option<Arc<dyn Device>> {
+        let entry = self.entries.get(id.0)?;
+        (entry.state == DeviceState::Ready).then(|| entry.device.clone()).flatten()
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.entries.iter().map(|e| e.name.clone()).collect()
+    }
+
+    /// Host bytes of a value that a device keeps in the host's memory.
+    pub fn export(&self, resident: &[(DeviceId, Buffer)]) -> Option<HostBytes> {
+        resident.iter().find_map(|(id, buffer)| self.device(*id)?.export(buffer))
+    }
+
+    /// The user's error for a failed run.
+    pub fn name(&self, error: ExecError) -> Error {
+        match error {
+            ExecError::Device { device, source } => Error::Device { device: self.entry(device).name.clone(), source },
+            other => Error::Placement(other.to_string()),
+        }
+    }
+}
+
+impl Entry {
+    /// A device that can be used, with what is known of its speed.
+    pub fn ready(name: String, device: Arc<dyn Device>, profile: DeviceProfile) -> Entry {
+        let info = device.info().clone();
+        Entry { name, info, device: Some(device), profile, state: DeviceState::Ready }
+    }
+
+    /// A device that was found and cannot be used.
+    pub fn unusable(name: String, info: DeviceInfo, why: String) -> Entry {
+        let profile = calibrate::unmeasured(&info);
+        Entry { name, info, device: None, profile, state: DeviceState::Unusable(why) }
+    }
+
+    /// It may be chosen without being named.
+    pub fn is_automatic(&self) -> bool {
+        self.state == DeviceState::Ready && self.info.kind != DeviceKind::Software
+    }
+}

@@ -1,0 +1,107 @@
+//! Engines: devices, what is known of them, and the plans made for them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use breakeven_device::{Deadline, DeviceInfo, Memory};
+use breakeven_plan::{DeviceId, Profile};
+
+use crate::builder::EngineBuilder;
+use crate::cache::Plans;
+use crate::devices::{DeviceState, Devices};
+use crate::{Error, Result};
+
+/// Devices and what was measured of them. No global state: several engines in one process do not know of each other,
+/// and one engine may be shared by threads. Clones are the same engine.
+#[derive(Clone)]
+pub struct Engine(pub(crate) Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub devices: Arc<Devices>,
+    pub plans: Plans,
+    pub options: EngineOptions,
+}
+
+/// What an engine was told when it was built.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// How long a read may take where the caller names no deadline.
+    pub deadline: Duration,
+    /// Bytes that may be held to compute lost values again; a value beyond that is not recovered.
+    pub recovery_bytes: u64,
+    /// Whether operations share kernels. Off is for finding faults.
+    pub fuse: bool,
+}
+
+impl Default for EngineOptions {
+    fn default() -> EngineOptions {
+        EngineOptions { deadline: Duration::from_mins(1), recovery_bytes: 256 << 20, fuse: true }
+    }
+}
+
+/// One device of an engine.
+#[derive(Clone, Debug)]
+pub struct DeviceReport {
+    /// Its number in this engine: 0 is the CPU.
+    pub id: DeviceId,
+    /// Short name that is unique in this engine: `cpu`, `wgpu:0`.
+    pub name: String,
+    /// What it is.
+    pub info: DeviceInfo,
+    /// How it stands.
+    pub state: DeviceState,
+    /// Memory it holds, when it is open.
+    pub memory: Option<Memory>,
+}
+
+impl Engine {
+    /// The CPU at once; GPUs are found, tested and measured in the background and used from then on.
+    pub fn detect() -> Result<Engine> {
+        Engine::builder().build()
+    }
+
+    /// An engine with other devices, limits or files.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::default()
+    }
+
+    /// Wait until every device is open, tested and measured, or found unusable.
+    pub fn ready(&self, deadline: Deadline) -> Result<()> {
+        let source = |waited| breakeven_device::DeviceError::Timeout { waited, pending: 0 };
+        let late = |waited| Error::Device { device: "the search for devices".to_owned(), source: source(waited) };
+        self.0.devices.wait(deadline).map_err(late)
+    }
+
+    /// All devices, usable or not, and why not.
+    pub fn devices(&self) -> Vec<DeviceReport> {
+        self.0.devices.report()
+    }
+
+    /// What went otherwise than one would expect, in words: no Vulkan library, a profile that was ignored.
+    pub fn notes(&self) -> Vec<String> {
+        self.0.devices.notes()
+    }
+
+    /// What has been measured.
+    pub fn profile(&self) -> Profile {
+        self.0.devices.profile()
+    }
+
+    /// A deadline as this engine sets it where the caller names none.
+    pub(crate) fn deadline(&self) -> Deadline {
+        Deadline::after(self.0.options.deadline)
+    }
+
+    /// True for clones of one engine.
+    pub(crate) fn is_same(&self, other: &Engine) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.devices().into_iter().map(|d| d.name).collect();
+        f.debug_tuple("Engine").field(&names).finish()
+    }
+}

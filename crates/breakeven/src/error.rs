@@ -1,0 +1,35 @@
+//! What can go wrong, from the user's side.
+
+use breakeven_device::DeviceError;
+use breakeven_ir::CallError;
+
+/// What a call to the engine returns when it has no value.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The call is wrong on any machine; the message names operation, shapes and the caller's line.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The call was right and a device failed.
+    #[error("{device}: {source}")]
+    Device {
+        /// Which device.
+        device: String,
+        /// How it failed.
+        source: DeviceError,
+    },
+    /// The work cannot be placed as asked: a forced device is missing or cannot run it.
+    #[error("{0}")]
+    Placement(String),
+    /// A file is not what it should be.
+    #[error("{path}: {message}")]
+    File {
+        /// Which file.
+        path: String,
+        /// What is wrong with it and what to do.
+        message: String,
+    },
+}
+
+/// What calls to the engine return.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,237 @@
+//! Computing tensors: plan, carry out, keep what was computed, and plan again when a device fails.
+
+use std::sync::Arc;
+
+use breakeven_device::{Deadline, Device, DeviceError, HostBytes};
+use breakeven_exec::{ExecError, Inputs, OutputValue, Running, Watch};
+use breakeven_ir::{Layout, NodeId, Op};
+use breakeven_plan::{DeviceId, OutputPlace, Plan, Policy};
+
+use crate::devices::Snapshot;
+use crate::report::Report;
+use crate::tensor::State;
+use crate::trace::Trace;
+use crate::value::{Copies, Recipe, Value, fetch};
+use crate::{Engine, Error, Result, Tensor};
+
+impl Engine {
+    /// Compute `outputs` together and leave them where they were computed.
+    pub fn run(&self, outputs: &[&Tensor]) -> Result<Report> {
+        self.run_by(outputs, self.deadline())
+    }
+
+    /// Compute `outputs` together, or `Timeout` once the deadline has passed.
+    pub fn run_by(&self, outputs: &[&Tensor], deadline: Deadline) -> Result<Report> {
+        self.compute(outputs, &vec![false; outputs.len()], deadline)
+    }
+
+    /// How `outputs` would be computed now, and why; nothing runs.
+    pub fn explain(&self, outputs: &[&Tensor]) -> Result<Arc<Plan>> {
+        let snapshot = self.0.devices.snapshot();
+        let trace = Trace::of(outputs, &snapshot)?;
+        let executable = self.0.plans.executable(&snapshot, &trace, vec![true; outputs.len()], self.policy(&trace))?;
+        Ok(executable.plan().clone())
+    }
+
+    /// A value and its bytes on the host.
+    pub(crate) fn read(&self, tensor: &Tensor, deadline: Deadline) -> Result<(Arc<Value>, HostBytes)> {
+        // Each failed round loses a device, so there are no more rounds than devices.
+        for _ in self.0.devices.snapshot().ids() {
+            if value_of(tensor).is_none() {
+                self.compute(&[tensor], &[true], deadline)?;
+            }
+            let value = value_of(tensor).expect("a computed tensor has a value");
+            if let Some(bytes) = self.host_bytes(&value, deadline)? {
+                return Ok((value, bytes));
+            }
+        }
+        Err(Error::Placement("every device that could hold the value was lost".to_owned()))
+    }
+
+    /// Start computing `tensor` for the host; `None` when it is there.
+    pub(crate) fn start(&self, tensor: &Tensor, deadline: Deadline) -> Result<Option<Pending>> {
+        if value_of(tensor).is_some() {
+            return Ok(None);
+        }
+        let snapshot = self.0.devices.snapshot();
+        let trace = Trace::of(&[tensor], &snapshot)?;
+        let executable = self.0.plans.executable(&snapshot, &trace, vec![true], self.policy(&trace))?;
+        let running = executable.start(&Engine::inputs(&trace), deadline).map_err(|e| snapshot.name(e))?;
+        Ok(Some(Pending {
+            watch: running.watch(deadline),
+            trace,
+            tensor: tensor.clone(),
+            plan: executable.plan().clone(),
+        }))
+    }
+
+    /// Plan and run, again without a device that failed, until it worked or no device is left.
+    fn compute(&self, outputs: &[&Tensor], read: &[bool], deadline: Deadline) -> Result<Report> {
+        let mut replanned = Vec::new();
+        loop {
+            let snapshot = self.0.devices.snapshot();
+            match self.attempt(&snapshot, outputs, read, deadline) {
+                Err(Failure::Device(error)) if Engine::may_retry(&error, outputs, deadline) => {
+                    let ExecError::Device { device, ref source } = error else { return Err(snapshot.name(error)) };
+                    replanned.push(format!("{}: {source}; planned again without it", snapshot.entry(device).name));
+                    self.0.devices.fail(device, source);
+                }
+                Err(Failure::Device(error)) => return Err(snapshot.name(error)),
+                Err(Failure::Other(error)) => return Err(error),
+                Ok(report) => return Ok(Report { replanned, ..report }),
+            }
+        }
+    }
+
+    fn attempt(
+        &self,
+        snapshot: &Snapshot,
+        outputs: &[&Tensor],
+        read: &[bool],
+        deadline: Deadline,
+    ) -> std::result::Result<Report, Failure> {
+        let trace = Trace::of(outputs, snapshot)?;
+        let executable = self.0.plans.executable(snapshot, &trace, read.to_vec(), self.policy(&trace))?;
+        let plan = executable.plan().clone();
+        let started = std::time::Instant::now();
+        let running: Running = executable.start(&Engine::inputs(&trace), deadline).map_err(Failure::Device)?;
+        let outcome = running.finish(deadline).map_err(Failure::Device)?;
+        let elapsed = started.elapsed();
+        for (node, device, buffer) in outcome.uploaded {
+            if let Some((_, value)) = trace.inputs.iter().find(|(id, _)| *id == node) {
+                value.add_resident(device, buffer);
+            }
+        }
+        for (index, value) in outcome.outputs.into_iter().enumerate() {
+            self.settle(outputs[index], &trace, &plan, index, value);
+        }
+        Ok(Report::new(plan, snapshot.names(), outcome.stages, elapsed))
+    }
+
+    /// A forced device is never left; a caller's own deadline is theirs to judge.
+    fn may_retry(error: &ExecError, outputs: &[&Tensor], deadline: Deadline) -> bool {
+        let pinned = |device: DeviceId| outputs.iter().any(|t| t.0.pin == Some(device));
+        match error {
+            ExecError::Device { device, source: DeviceError::Timeout { .. } } => {
+                !deadline.has_passed() && device.0 != 0 && !pinned(*device)
+            }
+            ExecError::Device { device, .. } => device.0 != 0 && !pinned(*device),
+            _ => false,
+        }
+    }
+
+    fn policy(&self, trace: &Trace) -> Policy {
+        Policy { pins: trace.pins.clone(), fuse: self.0.options.fuse, ..Policy::default() }
+    }
+
+    fn inputs(trace: &Trace) -> Inputs {
+        let mut inputs = Inputs::default();
+        for (id, value) in &trace.inputs {
+            let copies = value.copies();
+            inputs.host.extend(copies.host.clone().map(|bytes| (*id, bytes)));
+            inputs.resident.extend(copies.resident.iter().map(|(d, b)| ((*id, *d), b.clone())));
+        }
+        inputs
+    }
+
+    /// Give a tensor the value that was computed for it.
+    fn settle(&self, tensor: &Tensor, trace: &Trace, plan: &Plan, index: usize, value: OutputValue) {
+        let output = &plan.outputs[index];
+        let (layout, bytes) = match &output.place {
+            OutputPlace::Slot { slot, layout } => (layout.clone(), plan.slots[*slot].bytes),
+            OutputPlace::Empty => (Layout::dense(tensor.shape().clone()), 0),
+            OutputPlace::Input { input, layout } => return self.settle_view(tensor, trace, *input, layout.clone()),
+        };
+        let resident: Vec<_> = value.resident.into_iter().collect();
+        let nothing = (bytes == 0).then(|| HostBytes::from_vec(Vec::<u8>::new()));
+        let host = value.host.or(nothing).or_else(|| self.0.devices.snapshot().export(&resident));
+        let recipe = if host.is_some() { None } else { self.recipe(tensor) };
+        let copies = Copies { host, resident, recipe };
+        tensor.0.settle(Arc::new(Value::stored(tensor.spec().clone(), layout, bytes, copies)));
+    }
+
+    /// A view of an input is that input's bytes under another layout.
+    fn settle_view(&self, tensor: &Tensor, trace: &Trace, input: NodeId, layout: Layout) {
+        let (_, of) = trace.inputs.iter().find(|(id, _)| *id == input).expect("a plan names inputs of its graph");
+        let copies = of.copies().clone();
+        let copies = Copies { recipe: if copies.host.is_some() { None } else { self.recipe(tensor) }, ..copies };
+        tensor.0.settle(Arc::new(Value::stored(tensor.spec().clone(), layout, of.bytes, copies)));
+    }
+
+    /// How to compute a value again that is on a device alone, if keeping that does not hold too much.
+    fn recipe(&self, tensor: &Tensor) -> Option<Recipe> {
+        let State::Recipe(op, inputs) = tensor.0.state().clone() else { return None };
+        if matches!(op, Op::Output(_)) {
+            return None;
+        }
+        let held =
+            |t: &Tensor| value_of(t).map_or(0, |v| v.bytes + v.copies().recipe.as_ref().map_or(0, |r| r.held_bytes));
+        let held_bytes = inputs.iter().map(held).sum();
+        (held_bytes <= self.0.options.recovery_bytes).then_some(Recipe { op, inputs, held_bytes })
+    }
+
+    /// The bytes of a value on the host; `None` when the devices that had them are gone.
+    fn host_bytes(&self, value: &Value, deadline: Deadline) -> Result<Option<HostBytes>> {
+        let copies = value.copies().clone();
+        if copies.host.is_some() {
+            return Ok(copies.host);
+        }
+        let snapshot = self.0.devices.snapshot();
+        for (id, buffer) in &copies.resident {
+            let Some(device): Option<Arc<dyn Device>> = snapshot.device(*id) else { continue };
+            match fetch(&device, buffer, value.bytes, deadline) {
+                Ok(bytes) => {
+                    drop(value.add_host(bytes.clone()));
+                    return Ok(Some(bytes));
+                }
+                Err(source @ DeviceError::Lost { .. }) => {
+                    self.0.devices.fail(*id, &source);
+                    value.lose(*id);
+                }
+                Err(source) => return Err(Error::Device { device: snapshot.entry(*id).name.clone(), source }),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Why an attempt failed.
+enum Failure {
+    Device(ExecError),
+    Other(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Other(error)
+    }
+}
+
+/// A value that is there and can be read or computed again.
+fn value_of(tensor: &Tensor) -> Option<Arc<Value>> {
+    match &*tensor.0.state() {
+        State::Value(value) => {
+            let copies = value.copies();
+            (copies.host.is_some() || !copies.resident.is_empty()).then(|| value.clone())
+        }
+        _ => None,
+    }
+}
+
+/// A computation that was started for a read.
+pub(crate) struct Pending {
+    watch: Watch,
+    trace: Trace,
+    tensor: Tensor,
+    plan: Arc<Plan>,
+}
+
+impl Pending {
+    /// Ends when the tensor has its value; a device that failed is left to the read that follows.
+    pub async fn finish(self) {
+        if let Ok(outcome) = self.watch.await {
+            let value = outcome.outputs.into_iter().next().expect("one output was wanted");
+            self.tensor.0.engine.settle(&self.tensor, &self.trace, &self.plan, 0, value);
+        }
+    }
+}

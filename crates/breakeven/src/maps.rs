@@ -1,0 +1,108 @@
+//! Elementwise operations: one method for each row of the table, broadcasting and promoting its tensors.
+
+use std::panic::Location;
+
+use breakeven_ir::{DType, Kind, Op, Params, Row, Shape, View, for_each_map};
+
+use crate::Tensor;
+
+/// The type that an argument of a row has as a method's argument.
+macro_rules! argument {
+    (V) => {
+        &Tensor
+    };
+    (M) => {
+        &Tensor
+    };
+    (P) => {
+        f64
+    };
+}
+
+/// Puts an argument where it belongs.
+macro_rules! place {
+    (V, $arg:ident, $tensors:ident, $params:ident) => {
+        $tensors.push($arg.clone())
+    };
+    (M, $arg:ident, $tensors:ident, $params:ident) => {
+        $tensors.push($arg.clone())
+    };
+    (P, $arg:ident, $tensors:ident, $params:ident) => {
+        $params.push($arg)
+    };
+}
+
+macro_rules! methods {
+    ($($(#[doc = $doc:literal])+
+        $name:ident: $family:ident($first:ident: $kind:ident $(, $arg:ident: $more:ident)*) -> $out:ident [$tolerance:expr] = $body:expr;)+) => {
+        /// Elementwise operations. Tensors are broadcast against each other, and promoted: an integer with a float takes
+        /// the float's type, two integers the wider type.
+        #[allow(clippy::should_implement_trait, reason = "the operators exist too, and call these")]
+        impl Tensor {
+            $($(#[doc = $doc])+
+            #[must_use]
+            #[track_caller]
+            pub fn $name(&self $(, $arg: argument!($more))*) -> Tensor {
+                #[allow(unused_mut, reason = "most rows have no parameters")]
+                let (mut tensors, mut params) = (vec![self.clone()], Params::new());
+                $(place!($more, $arg, tensors, params);)*
+                map(stringify!($name), tensors, params, Location::caller())
+            })+
+        }
+    };
+}
+for_each_map!(methods);
+
+/// Applies a row to tensors that may still differ in shape and type.
+fn map(name: &str, tensors: Vec<Tensor>, params: Params, at: &'static Location<'static>) -> Tensor {
+    let row = Row::named(name.trim_end_matches('_')).expect("methods are generated from the table");
+    let tensors = broadcast(promote(row, tensors, at), at);
+    Tensor::apply(Op::Map(row, params), &tensors.iter().collect::<Vec<_>>(), at)
+}
+
+/// Casts the values (not the masks) of a row to their common type.
+fn promote(row: Row, tensors: Vec<Tensor>, at: &'static Location<'static>) -> Vec<Tensor> {
+    let is_value = |i: usize| row.args[i] == Kind::V;
+    let values = tensors.iter().enumerate().filter(|(i, _)| is_value(*i)).map(|(_, t)| t.0.spec.as_ref());
+    let Ok(dtypes) = values.map(|s| s.map(|s| s.dtype)).collect::<Result<Vec<DType>, _>>() else {
+        return tensors;
+    };
+    let Some(dtype) = dtypes.into_iter().reduce(common) else {
+        return tensors;
+    };
+    let one = |(i, t): (usize, Tensor)| if is_value(i) { t.cast_at(dtype, at) } else { t };
+    tensors.into_iter().enumerate().map(one).collect()
+}
+
+/// The type in which values of both types meet: the float of an integer and a float, else the wider one, else the first.
+fn common(a: DType, b: DType) -> DType {
+    let rank = |d: DType| (d.is_float(), d != DType::Bool, d.bytes());
+    if rank(b) > rank(a) { b } else { a }
+}
+
+/// Broadcasts tensors against each other; tensors that do not fit are left as they are, for the rules to name.
+pub(crate) fn broadcast(tensors: Vec<Tensor>, at: &'static Location<'static>) -> Vec<Tensor> {
+    let shapes = tensors.iter().map(|t| t.0.spec.as_ref().ok().map(|s| s.shape.clone()));
+    let joined = shapes.reduce(|a, b| a?.broadcast(&b?)).flatten();
+    let Some(shape) = joined else { return tensors };
+    tensors.into_iter().map(|t| t.broadcast_at(&shape, at)).collect()
+}
+
+impl Tensor {
+    /// Each element as another type: saturating from float to integer, NaN to 0, anything but 0 to true.
+    #[must_use]
+    #[track_caller]
+    pub fn cast(&self, dtype: DType) -> Tensor {
+        self.cast_at(dtype, Location::caller())
+    }
+
+    pub(crate) fn cast_at(&self, dtype: DType, at: &'static Location<'static>) -> Tensor {
+        let same = self.0.spec.as_ref().is_ok_and(|s| s.dtype == dtype);
+        if same { self.clone() } else { Tensor::apply(Op::Cast(dtype), &[self], at) }
+    }
+
+    pub(crate) fn broadcast_at(&self, shape: &Shape, at: &'static Location<'static>) -> Tensor {
+        let same = self.0.spec.as_ref().is_ok_and(|s| s.shape == *shape);
+        if same { self.clone() } else { Tensor::apply(Op::View(View::Broadcast(shape.clone())), &[self], at) }
+    }
+}

@@ -1,0 +1,169 @@
+//! Composed operations, over those of `maps`, `views` and `reduce`.
+
+use std::panic::Location;
+
+use breakeven_ir::{CallError, Op, RowWise, Shape};
+
+use crate::Tensor;
+use crate::maps::broadcast;
+use crate::views::axis;
+
+impl Tensor {
+    /// Matrix product over the last two axes; leading axes broadcast. A vector stands for a single row on the left and a
+    /// single column on the right, and drops out of the result.
+    #[must_use]
+    #[track_caller]
+    pub fn matmul(&self, other: &Tensor) -> Tensor {
+        let at = Location::caller();
+        let (Ok(a), Ok(b)) = (&self.0.spec, &other.0.spec) else {
+            return Tensor::apply(Op::MatMul, &[self, other], at);
+        };
+        match (a.shape.rank(), b.shape.rank()) {
+            (1, 1) => self.unsqueeze(0).matmul(&other.unsqueeze(-1)).reshape(()),
+            (1, _) => self.unsqueeze(0).matmul(other).squeeze(-2),
+            (_, 1) => self.matmul(&other.unsqueeze(-1)).squeeze(-1),
+            (0, _) | (_, 0) => Tensor::apply(Op::MatMul, &[self, other], at),
+            _ => matmul(self, other, at),
+        }
+    }
+
+    /// `self @ weight^T + bias`, with `weight` of `[out, in]` as files store it.
+    #[must_use]
+    #[track_caller]
+    pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
+        let product = self.matmul(&weight.t());
+        bias.map_or_else(|| product.clone(), |bias| &product + bias)
+    }
+
+    /// `e^x / sum(e^x)` along `axis`; NaN for a row of nothing but -inf.
+    #[must_use]
+    #[track_caller]
+    pub fn softmax(&self, axis: isize) -> Tensor {
+        self.row_wise(RowWise::Softmax, axis, Location::caller())
+    }
+
+    /// `ln(softmax(x))` along `axis`, without overflow.
+    #[must_use]
+    #[track_caller]
+    pub fn log_softmax(&self, axis: isize) -> Tensor {
+        self.row_wise(RowWise::LogSoftmax, axis, Location::caller())
+    }
+
+    /// `(x - mean) / sqrt(variance + epsilon) * scale + bias` along the last axis.
+    #[must_use]
+    #[track_caller]
+    pub fn layer_norm(&self, scale: Option<&Tensor>, bias: Option<&Tensor>, epsilon: f64) -> Tensor {
+        let normal = self.row_wise(RowWise::LayerNorm { epsilon }, -1, Location::caller());
+        let scaled = scale.map_or_else(|| normal.clone(), |s| &normal * s);
+        bias.map_or_else(|| scaled.clone(), |b| &scaled + b)
+    }
+
+    /// `x / sqrt(mean square + epsilon) * scale` along the last axis.
+    #[must_use]
+    #[track_caller]
+    pub fn rms_norm(&self, scale: Option<&Tensor>, epsilon: f64) -> Tensor {
+        let normal = self.row_wise(RowWise::RmsNorm { epsilon }, -1, Location::caller());
+        scale.map_or_else(|| normal.clone(), |s| &normal * s)
+    }
+
+    /// Slices of this tensor along `axis`, picked by an i64 or i32 tensor whose shape takes the place of that axis. A
+    /// negative index counts from the end; an index that leaves the axis gives NaN (0 for integers), or an error where
+    /// the indices are known on the host.
+    #[must_use]
+    #[track_caller]
+    pub fn gather(&self, along: isize, index: &Tensor) -> Tensor {
+        let at = Location::caller();
+        let Ok(spec) = &self.0.spec else { return self.clone() };
+        match axis("gather", along, spec.shape.rank()).and_then(|a| Ok((a, index.within(spec.shape[a])?))) {
+            Ok((axis, ())) => Tensor::apply(Op::Gather(axis), &[self, index], at),
+            Err(error) => Tensor::wrong(&self.0.engine, error.of(&[spec]).at(at)),
+        }
+    }
+
+    /// Rows of this table of `[count, width]`, one for each index.
+    #[must_use]
+    #[track_caller]
+    pub fn embedding(&self, index: &Tensor) -> Tensor {
+        self.gather(0, index)
+    }
+
+    /// Scaled dot product attention over `[.., length, width]`: `softmax(q k^T / sqrt(width)) v`. Where `mask` (bool,
+    /// broadcast to `[.., queries, keys]`) does not hold, a key is not seen; a query that sees no key gives 0.
+    #[must_use]
+    #[track_caller]
+    pub fn attention(&self, key: &Tensor, value: &Tensor, mask: Option<&Tensor>) -> Tensor {
+        let width = self.0.spec.as_ref().map_or(1, |s| s.shape.last().copied().unwrap_or(1));
+        let scores = self.matmul(&key.t()) * (1.0 / (width as f64).sqrt());
+        let Some(mask) = mask else { return scores.softmax(-1).matmul(value) };
+        let hidden = scores.scalar(f64::NEG_INFINITY);
+        let seen = mask.any(-1).unsqueeze(-1);
+        let weights = mask.where_(&scores, &hidden).softmax(-1);
+        seen.where_(&weights, &weights.scalar(0.0)).matmul(value)
+    }
+
+    fn row_wise(&self, kind: RowWise, along: isize, at: &'static Location<'static>) -> Tensor {
+        let Ok(spec) = &self.0.spec else { return self.clone() };
+        match axis(kind.name(), along, spec.shape.rank()) {
+            Ok(axis) => Tensor::apply(Op::RowWise(kind, axis), &[self], at),
+            Err(error) => Tensor::wrong(&self.0.engine, error.of(&[spec]).at(at)),
+        }
+    }
+}
+
+/// Rank 2 or more on both sides; leading axes are broadcast where they can be, and left for the rules to name else.
+fn matmul(a: &Tensor, b: &Tensor, at: &'static Location<'static>) -> Tensor {
+    let lead = |t: &Tensor| t.shape()[..t.shape().rank() - 2].iter().copied().collect::<Shape>();
+    let Some(batch) = lead(a).broadcast(&lead(b)) else {
+        return Tensor::apply(Op::MatMul, &[a, b], at);
+    };
+    let spread = |t: &Tensor| {
+        let dims: Shape = batch.iter().chain(&t.shape()[t.shape().rank() - 2..]).copied().collect();
+        t.broadcast_at(&dims, at)
+    };
+    Tensor::apply(Op::MatMul, &[&spread(a), &spread(b)], at)
+}
+
+/// Tensors one after the other along `axis`.
+///
+/// # Panics
+/// When there is no tensor at all.
+#[must_use]
+#[track_caller]
+pub fn concat(tensors: &[&Tensor], along: isize) -> Tensor {
+    let at = Location::caller();
+    let first = tensors.first().expect("concat takes at least one tensor");
+    let Ok(spec) = &first.0.spec else { return (*first).clone() };
+    match axis("concat", along, spec.shape.rank()) {
+        Ok(axis) => Tensor::apply(Op::Concat(axis), tensors, at),
+        Err(error) => Tensor::wrong(&first.0.engine, error.of(&[spec]).at(at)),
+    }
+}
+
+/// Tensors of one shape along a new axis.
+///
+/// # Panics
+/// When there is no tensor at all.
+#[must_use]
+#[track_caller]
+pub fn stack(tensors: &[&Tensor], along: isize) -> Tensor {
+    let spread: Vec<Tensor> = tensors.iter().map(|t| t.unsqueeze(along)).collect();
+    concat(&spread.iter().collect::<Vec<_>>(), along)
+}
+
+impl Tensor {
+    /// Broadcast against each other, for operations that take tensors of one shape.
+    #[track_caller]
+    pub fn broadcast_together(tensors: &[&Tensor]) -> Vec<Tensor> {
+        broadcast(tensors.iter().map(|&t| t.clone()).collect(), Location::caller())
+    }
+
+    /// An error when host-known indices leave an axis of `extent`.
+    fn within(&self, extent: usize) -> Result<(), CallError> {
+        let bad = self.host_indices().and_then(|all| {
+            let outside = |&&i: &&i64| i < -(extent as i64) || i >= extent as i64;
+            all.iter().find(outside).copied()
+        });
+        let message = |i| CallError::new("gather", format!("index {i} leaves an axis of extent {extent}"));
+        bad.map_or(Ok(()), |i| Err(message(i)))
+    }
+}

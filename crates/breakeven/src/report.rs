@@ -1,0 +1,45 @@
+//! What a run did: predicted beside measured.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use breakeven_device::Timing;
+use breakeven_exec::StageTiming;
+use breakeven_plan::{DeviceId, Plan};
+
+/// What a run did, where, and how long it took.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// How it was planned, with a reason for each step.
+    pub plan: Arc<Plan>,
+    /// Names of the engine's devices, by [`DeviceId`].
+    pub devices: Vec<String>,
+    /// Each submission, in order.
+    pub submissions: Vec<(DeviceId, Timing)>,
+    /// Wall time from the first submission to the last result.
+    pub elapsed: Duration,
+    /// Devices that failed on the way, and that the work was planned again.
+    pub replanned: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn new(plan: Arc<Plan>, devices: Vec<String>, stages: Vec<StageTiming>, elapsed: Duration) -> Report {
+        let submissions = stages.into_iter().map(|s| (s.device, s.timing)).collect();
+        Report { plan, devices, submissions, elapsed, replanned: Vec::new() }
+    }
+
+    /// Names of the devices that computed something.
+    pub fn devices_used(&self) -> Vec<&str> {
+        let used = |(id, _): &(usize, &String)| self.submissions.iter().any(|(d, _)| d.0 == *id);
+        self.devices.iter().enumerate().filter(used).map(|(_, name)| name.as_str()).collect()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let predicted = Duration::from_secs_f64(self.plan.predicted.seconds.max(0.0));
+        write!(f, "{:?} on {} (predicted {predicted:?})", self.elapsed, self.devices_used().join(" and "))?;
+        self.replanned.iter().try_for_each(|line| write!(f, "\n{line}"))
+    }
+}

@@ -1,0 +1,101 @@
+//! Looking for GPUs in the background: list, open, test, measure.
+
+use std::sync::{Arc, Weak};
+
+use breakeven_device::{Backend, Device, DeviceInfo, DeviceKind};
+use breakeven_plan::{DeviceId, DeviceProfile, Profile, Trust};
+use breakeven_wgpu::{Limits, WgpuBackend, WgpuOptions};
+
+use crate::calibrate::{self, Effort};
+use crate::devices::{Devices, Entry};
+use crate::profile_file::ProfileFile;
+
+/// What to look for.
+#[derive(Debug)]
+pub(crate) struct Search {
+    pub software: bool,
+    pub webgpu_limits: bool,
+    /// What was measured earlier.
+    pub stored: Option<Profile>,
+    pub file: Option<ProfileFile>,
+}
+
+/// Search on a thread of its own. An engine that is dropped meanwhile is not kept alive.
+pub(crate) fn spawn(search: Search, devices: &Arc<Devices>) {
+    let devices = Arc::downgrade(devices);
+    std::thread::spawn(move || {
+        // A driver may panic on a thread of ours; the engine then goes on with what it has.
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| search.run(&devices)));
+        if let Some(devices) = devices.upgrade() {
+            if found.is_err() {
+                devices.note("the search for GPUs broke off: a graphics driver failed".to_owned());
+            }
+            devices.search_ended();
+        }
+    });
+}
+
+impl Search {
+    fn run(&self, devices: &Weak<Devices>) {
+        let limits = if self.webgpu_limits { Limits::WebGpuDefault } else { Limits::Adapter };
+        let backend = WgpuBackend::new(WgpuOptions { limits, ..WgpuOptions::default() });
+        let found = backend.list();
+        if found.is_empty() {
+            note(devices, "no GPU was found: there is no Vulkan, Metal or DirectX 12 driver");
+        }
+        let mut opened = false;
+        for (index, info) in found.iter().enumerate() {
+            opened |= self.open(&backend, index, info, devices);
+        }
+        if opened {
+            self.finish(devices);
+        }
+    }
+
+    /// Open, measure and add one adapter; true when it can be used.
+    fn open(&self, backend: &WgpuBackend, index: usize, info: &DeviceInfo, devices: &Weak<Devices>) -> bool {
+        let name = format!("{}:{index}", backend.name());
+        let closed = match (&info.unusable, info.kind) {
+            (Some(why), _) => Some(why.clone()),
+            (None, DeviceKind::Software) if !self.software => {
+                Some("it is a software adapter: for tests only".to_owned())
+            }
+            _ => None,
+        };
+        let entry = match closed {
+            Some(why) => Entry::unusable(name, info.clone(), why),
+            None => match backend.open(index).and_then(|d| Ok((self.profile(&d)?, d))) {
+                Ok((profile, device)) => Entry::ready(name, device, profile),
+                Err(error) => Entry::unusable(name, info.clone(), error.to_string()),
+            },
+        };
+        let usable = entry.device.is_some();
+        devices.upgrade().inspect(|d| d.add(entry)).is_some() && usable
+    }
+
+    /// The profile of a device: stored, else measured now.
+    fn profile(&self, device: &Arc<dyn Device>) -> Result<DeviceProfile, breakeven_device::DeviceError> {
+        let info = device.info();
+        calibrate::known(self.stored.as_ref(), info).map_or_else(|| calibrate::measure(device, Effort::QUICK), Ok)
+    }
+
+    /// With a GPU to compare with, the CPU is measured too, and everything is kept for the next start.
+    fn finish(&self, devices: &Weak<Devices>) {
+        let Some(devices) = devices.upgrade() else { return };
+        let snapshot = devices.snapshot();
+        let cpu = snapshot.entry(DeviceId::HOST);
+        if let (Some(device), Trust::Builtin) = (&cpu.device, cpu.profile.trust) {
+            match self.profile(device) {
+                Ok(profile) => devices.measured(DeviceId::HOST, profile),
+                Err(error) => devices.note(format!("the CPU could not be measured: {error}")),
+            }
+        }
+        if let Some(Err(why)) = self.file.as_ref().map(|f| f.save(&devices.profile())) {
+            devices.note(why);
+        }
+    }
+}
+
+fn note(devices: &Weak<Devices>, note: &str) {
+    devices.upgrade().into_iter().for_each(|d| d.note(note.to_owned()));
+}

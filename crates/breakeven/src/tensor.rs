@@ -1,0 +1,180 @@
+//! Tensors: lazy nodes of what the user wrote.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use breakeven_ir::{CallError, DType, Op, Shape, Spec};
+use breakeven_plan::DeviceId;
+use smallvec::SmallVec;
+
+use crate::value::Value;
+use crate::{Engine, Result};
+
+/// An immutable tensor. Operations only write down what is wanted; reading a value computes it.
+///
+/// A wrong call makes a tensor that carries its error, with the operation, the shapes and the caller's line; the first
+/// thing that needs a value returns it, and [`Tensor::check`] returns it at once.
+#[derive(Clone)]
+pub struct Tensor(pub(crate) Arc<Node>);
+
+/// One node of the lazy graph.
+pub(crate) struct Node {
+    pub engine: Engine,
+    pub spec: std::result::Result<Spec, CallError>,
+    /// Where the user wants it computed.
+    pub pin: Option<DeviceId>,
+    state: Mutex<State>,
+}
+
+/// Where the value comes from.
+#[derive(Clone)]
+pub(crate) enum State {
+    /// It can be computed.
+    Recipe(Op, Inputs),
+    /// It is there.
+    Value(Arc<Value>),
+    /// The call was wrong.
+    Wrong,
+}
+
+pub(crate) type Inputs = SmallVec<[Tensor; 2]>;
+
+impl Tensor {
+    /// A tensor whose value is there.
+    pub(crate) fn from_value(engine: &Engine, value: Arc<Value>) -> Tensor {
+        let spec = Ok(value.spec.clone());
+        Tensor(Arc::new(Node { engine: engine.clone(), spec, pin: None, state: Mutex::new(State::Value(value)) }))
+    }
+
+    /// A tensor that carries `error`.
+    pub(crate) fn wrong(engine: &Engine, error: CallError) -> Tensor {
+        let state = Mutex::new(State::Wrong);
+        Tensor(Arc::new(Node { engine: engine.clone(), spec: Err(error), pin: None, state }))
+    }
+
+    /// A number, rank 0, that is never stored.
+    pub(crate) fn fill(engine: &Engine, dtype: DType, value: f64) -> Tensor {
+        let spec = Ok(Spec::new(dtype, ()));
+        let state = Mutex::new(State::Recipe(Op::Fill(value), Inputs::new()));
+        Tensor(Arc::new(Node { engine: engine.clone(), spec, pin: None, state }))
+    }
+
+    /// Apply `op` to `inputs`, of which there is at least one.
+    pub(crate) fn apply(op: Op, inputs: &[&Tensor], at: &'static Location<'static>) -> Tensor {
+        let engine = &inputs[0].0.engine;
+        let spec = match given(inputs, engine, &op).and_then(|specs| specs_of(&op, inputs, &specs)) {
+            Ok(spec) => spec,
+            Err(error) => return Tensor::wrong(engine, error.at(at)),
+        };
+        let inputs = inputs.iter().map(|&t| t.clone()).collect();
+        let state = Mutex::new(State::Recipe(op, inputs));
+        Tensor(Arc::new(Node { engine: engine.clone(), spec: Ok(spec), pin: None, state }))
+    }
+
+    /// Element type and shape, or what is wrong with the calls that made this tensor.
+    pub fn check(&self) -> Result<&Spec> {
+        self.0.spec.as_ref().map_err(|e| e.clone().into())
+    }
+
+    /// Extents.
+    ///
+    /// # Panics
+    /// When a call that made this tensor was wrong; [`Tensor::check`] returns that instead.
+    pub fn shape(&self) -> &Shape {
+        &self.spec().shape
+    }
+
+    /// Element type.
+    ///
+    /// # Panics
+    /// When a call that made this tensor was wrong; [`Tensor::check`] returns that instead.
+    pub fn dtype(&self) -> DType {
+        self.spec().dtype
+    }
+
+    /// The engine it belongs to.
+    pub fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    /// The same value, computed on `device` with everything that still has to be computed for it: what the device cannot
+    /// run is an error, never a fallback.
+    #[must_use]
+    #[track_caller]
+    pub fn on(&self, device: DeviceId) -> Tensor {
+        let (spec, engine) = (self.0.spec.clone(), self.0.engine.clone());
+        let state = Mutex::new(self.0.state().clone());
+        Tensor(Arc::new(Node { engine, spec, pin: Some(device), state }))
+    }
+
+    /// The spec of a tensor already known to be right.
+    pub(crate) fn spec(&self) -> &Spec {
+        match &self.0.spec {
+            Ok(spec) => spec,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Specs of the inputs, or the first error one of them carries.
+fn given<'a>(inputs: &[&'a Tensor], engine: &Engine, op: &Op) -> std::result::Result<Vec<&'a Spec>, CallError> {
+    if inputs.iter().any(|t| !t.0.engine.is_same(engine)) {
+        return Err(CallError::new(op.name(), "its tensors belong to different engines"));
+    }
+    inputs.iter().map(|t| t.0.spec.as_ref().map_err(CallError::clone)).collect()
+}
+
+fn specs_of(op: &Op, inputs: &[&Tensor], specs: &[&Spec]) -> std::result::Result<Spec, CallError> {
+    let Op::Output(index) = op else {
+        return Ok(op.specs(specs)?.swap_remove(0));
+    };
+    let State::Recipe(source, of) = inputs[0].0.state().clone() else {
+        return Err(CallError::new("output", "its source was computed already"));
+    };
+    let of: Vec<&Spec> = of.iter().map(Tensor::spec).collect();
+    let missing = || CallError::new(source.name(), format!("has no output {index}"));
+    source.specs(&of)?.get(*index as usize).cloned().ok_or_else(missing)
+}
+
+impl Node {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The value is there now; what it was computed from is no longer needed.
+    pub(crate) fn settle(&self, value: Arc<Value>) {
+        let old = std::mem::replace(&mut *self.state(), State::Value(value));
+        drop_all(old);
+    }
+}
+
+/// A graph can be a chain of a million nodes: its nodes are dropped one after the other, not one inside the other.
+impl Drop for Node {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        drop_all(std::mem::replace(state, State::Wrong));
+    }
+}
+
+fn drop_all(state: State) {
+    let mut left: Vec<State> = vec![state];
+    while let Some(state) = left.pop() {
+        let State::Recipe(_, inputs) = state else { continue };
+        for tensor in inputs {
+            if let Some(mut node) = Arc::into_inner(tensor.0) {
+                let inner = node.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+                left.push(std::mem::replace(inner, State::Wrong));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.spec {
+            Ok(spec) => write!(f, "Tensor({spec})"),
+            Err(error) => write!(f, "Tensor(wrong: {error})"),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A computed value: its bytes, wherever they are.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use breakeven_device::{
+    Binding, Buffer, Deadline, Device, DeviceError, HostBytes, Lane, ReadCell, Segment, SegmentStep,
+};
+use breakeven_ir::{Element, Layout, Op, Spec};
+use breakeven_plan::DeviceId;
+
+use crate::tensor::Inputs;
+
+/// Bytes of one tensor, on the host, on devices, or both; and how to compute them again if they are on no host.
+#[derive(Debug)]
+pub(crate) struct Value {
+    pub spec: Spec,
+    /// Where the elements lie in the bytes: computed values may be stored in another order than row-major.
+    pub layout: Layout,
+    /// Bytes that the storage needs.
+    pub bytes: u64,
+    copies: Mutex<Copies>,
+}
+
+/// Where copies are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Copies {
+    pub host: Option<HostBytes>,
+    pub resident: Vec<(DeviceId, Buffer)>,
+    /// How to compute the value again; kept only while no host copy exists.
+    pub recipe: Option<Recipe>,
+}
+
+/// An operation and its inputs, and the bytes that keeping them holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    pub op: Op,
+    pub inputs: Inputs,
+    pub held_bytes: u64,
+}
+
+impl Value {
+    /// A dense value on the host.
+    pub fn on_host(spec: Spec, bytes: HostBytes) -> Value {
+        let layout = Layout::dense(spec.shape.clone());
+        let copies = Copies { host: Some(bytes), ..Copies::default() };
+        Value { bytes: spec.bytes(), spec, layout, copies: Mutex::new(copies) }
+    }
+
+    /// A value in a storage of `bytes`.
+    pub fn stored(spec: Spec, layout: Layout, bytes: u64, copies: Copies) -> Value {
+        Value { spec, layout, bytes, copies: Mutex::new(copies) }
+    }
+
+    pub fn copies(&self) -> MutexGuard<'_, Copies> {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forget what was on a device that is gone. False when nothing is left to read or to compute from.
+    pub fn lose(&self, device: DeviceId) -> bool {
+        let mut copies = self.copies();
+        copies.resident.retain(|(d, _)| *d != device);
+        copies.host.is_some() || !copies.resident.is_empty() || copies.recipe.is_some()
+    }
+
+    /// One more copy, on a device.
+    pub fn add_resident(&self, device: DeviceId, buffer: Buffer) {
+        let mut copies = self.copies();
+        if copies.resident.iter().all(|(d, _)| *d != device) {
+            copies.resident.push((device, buffer));
+        }
+    }
+
+    /// A host copy, now that there is one: what it was computed from is no longer needed.
+    pub fn add_host(&self, bytes: HostBytes) -> Option<Recipe> {
+        let mut copies = self.copies();
+        copies.host = Some(bytes);
+        copies.recipe.take()
+    }
+
+    /// Elements in row-major order of the view, from bytes of the whole storage.
+    pub fn elements<T: Element>(&self, bytes: &[u8]) -> Vec<T> {
+        let one = |at: usize| read_element(&bytes[at * size_of::<T>()..][..size_of::<T>()]);
+        match bytemuck::checked::try_cast_slice::<u8, T>(bytes) {
+            Ok(all) if self.layout.is_contiguous() => all[self.layout.offset..][..self.spec.shape.elements()].to_vec(),
+            _ => self.layout.positions().map(one).collect(),
+        }
+    }
+}
+
+fn read_element<T: Element>(bytes: &[u8]) -> T {
+    bytemuck::checked::pod_read_unaligned(bytes)
+}
+
+/// Bytes of a buffer on the host: in place where the device allows it, else copied.
+pub(crate) fn fetch(
+    device: &Arc<dyn Device>,
+    buffer: &Buffer,
+    bytes: u64,
+    deadline: Deadline,
+) -> Result<HostBytes, DeviceError> {
+    if let Some(bytes) = device.export(buffer) {
+        return Ok(bytes);
+    }
+    let step = SegmentStep::Download { slot: 0, bytes, read: 0 };
+    let work = device.prepare(&Segment { steps: vec![step] })?;
+    let cell = ReadCell::new();
+    let binding = Binding { buffers: vec![buffer.clone()], reads: vec![cell.clone()], ..Binding::default() };
+    let ticket = device.submit(&work, binding, Lane::Compute, &[])?;
+    device.wait(ticket, deadline)?;
+    let early = || DeviceError::Driver("said it was done before the bytes it reads had arrived".to_owned());
+    cell.take().map(|memory| HostBytes::shared(Arc::new(memory))).ok_or_else(early)
+}

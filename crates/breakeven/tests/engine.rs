@@ -1,0 +1,171 @@
+//! Engines and tensors from the outside.
+
+use std::sync::Arc;
+
+use breakeven::{DType, Engine, Error, Tensor, concat, stack};
+
+fn engine() -> Engine {
+    Engine::builder().gpus(false).no_cache().build().unwrap()
+}
+
+fn check(tensor: &Tensor, shape: &[usize], want: &[f32]) {
+    assert_eq!(&tensor.shape()[..], shape);
+    let got = tensor.to_vec::<f32>().unwrap();
+    let close = |(g, w): (&f32, &f32)| g == w || (g - w).abs() <= 1e-6 * w.abs().max(1.0) || (g.is_nan() && w.is_nan());
+    assert!(got.len() == want.len() && got.iter().zip(want).all(close), "got {got:?}, want {want:?}");
+}
+
+fn count(engine: &Engine, shape: &[usize]) -> Tensor {
+    let n: usize = shape.iter().product();
+    engine.from_vec((0..n).map(|i| i as f32).collect::<Vec<_>>(), shape)
+}
+
+#[test]
+fn operators_take_tensors_and_scalars_on_both_sides() {
+    let e = engine();
+    let x = count(&e, &[3]);
+    check(&((&x * 2.0).relu() + 1), &[3], &[1.0, 3.0, 5.0]);
+    check(&(1.0 - &x), &[3], &[1.0, 0.0, -1.0]);
+    check(&(-&x / 2.0), &[3], &[0.0, -0.5, -1.0]);
+    check(&(&x + &x.reshape([3, 1])), &[3, 3], &[0.0, 1.0, 2.0, 1.0, 2.0, 3.0, 2.0, 3.0, 4.0]);
+}
+
+#[test]
+fn views_read_right() {
+    let e = engine();
+    let x = count(&e, &[2, 3]);
+    check(&x.t(), &[3, 2], &[0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
+    check(&x.flip(-1), &[2, 3], &[2.0, 1.0, 0.0, 5.0, 4.0, 3.0]);
+    check(&x.slice(1, 1..), &[2, 2], &[1.0, 2.0, 4.0, 5.0]);
+    check(&x.t().reshape([6]), &[6], &[0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
+    check(&(x.unsqueeze(0).broadcast_to([2, 2, 3]) + 0.0).sum(0), &[2, 3], &[0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+    check(&concat(&[&x, &x.flip(0)], 0), &[4, 3], &[0., 1., 2., 3., 4., 5., 3., 4., 5., 0., 1., 2.]);
+    check(&stack(&[&x, &x], -1).slice(2, 0..1).squeeze(2), &[2, 3], &[0., 1., 2., 3., 4., 5.]);
+    let parts = x.split(1, &[1, 2]);
+    check(&parts[1], &[2, 2], &[1.0, 2.0, 4.0, 5.0]);
+}
+
+#[test]
+fn reductions_take_any_axes() {
+    let e = engine();
+    let x = count(&e, &[2, 3, 2]);
+    check(&x.sum([0, 2]), &[3], &[14.0, 22.0, 30.0]);
+    check(&x.mean(..), &[], &[5.5]);
+    check(&x.max(1), &[2, 2], &[4.0, 5.0, 10.0, 11.0]);
+    assert_eq!(x.argmax(1).to_vec::<i64>().unwrap(), [2, 2, 2, 2]);
+    let (var, mean) = count(&e, &[2, 2]).var_mean(-1);
+    check(&var, &[2], &[0.25, 0.25]);
+    check(&mean, &[2], &[0.5, 2.5]);
+    check(&x.logsumexp(..), &[], &[11.458_678]);
+    check(&e.full(DType::F32, f64::NEG_INFINITY, [2]).logsumexp(0), &[], &[f32::NEG_INFINITY]);
+}
+
+#[test]
+fn contractions_broadcast_and_take_vectors() {
+    let e = engine();
+    let (a, v) = (count(&e, &[2, 3]), count(&e, &[3]));
+    check(&a.matmul(&v), &[2], &[5.0, 14.0]);
+    check(&v.matmul(&v), &[], &[5.0]);
+    check(&a.linear(&count(&e, &[1, 3]), Some(&e.tensor(&[1.0], [1]))), &[2, 1], &[6.0, 15.0]);
+    check(&count(&e, &[2, 1, 2, 2]).matmul(&count(&e, &[2, 2])).sum([-1, -2]), &[2, 1], &[22.0, 70.0]);
+}
+
+#[test]
+fn attention_of_a_masked_row_is_zero() {
+    let e = engine();
+    let x = count(&e, &[2, 2]);
+    let mask = e.from_vec(vec![true, false, false, false], [2, 2]);
+    check(&x.attention(&x, &x, Some(&mask)), &[2, 2], &[0.0, 1.0, 0.0, 0.0]);
+}
+
+#[test]
+fn types_promote_as_written_down() {
+    let e = engine();
+    let (i, f) = (e.from_vec(vec![1i64, 2], [2]), e.from_vec(vec![0.5f32, 1.5], [2]));
+    check(&(&i + &f), &[2], &[1.5, 3.5]);
+    assert_eq!((&i + 1).to_vec::<i64>().unwrap(), [2, 3]);
+    assert_eq!((&i * 1.5).dtype(), DType::F32);
+    assert_eq!(i.less(&f.scalar(1.5)).dtype(), DType::Bool);
+    let mask = f.greater(&f.scalar(1.0));
+    check(&mask.where_(&f, &f.scalar(0.0)), &[2], &[0.0, 1.5]);
+}
+
+#[test]
+fn a_wrong_call_is_carried_to_the_first_use_with_its_line() {
+    let e = engine();
+    let (a, b) = (count(&e, &[2, 3]), count(&e, &[4, 5]));
+    let line = line!() + 1;
+    let wrong = a.matmul(&b);
+    let chained = (wrong.relu() + 1.0).softmax(-1);
+    for tensor in [&wrong, &chained] {
+        let error = tensor.check().unwrap_err().to_string();
+        assert!(error.contains("matmul(f32[2, 3], f32[4, 5])"), "{error}");
+        assert!(error.contains(&format!("engine.rs:{line}")), "{error}");
+    }
+    assert!(matches!(chained.to_vec::<f32>(), Err(Error::Call(_))));
+    assert!(e.tensor(&[1.0], [2]).check().is_err());
+    assert!(a.gather(0, &e.from_vec(vec![2i64], [1])).check().is_err());
+    assert!(a.to_vec::<i64>().is_err());
+}
+
+#[test]
+fn empty_and_scalar_tensors_work() {
+    let e = engine();
+    let none = e.from_vec(Vec::<f32>::new(), [0, 3]);
+    assert_eq!(none.relu().to_vec::<f32>().unwrap(), [] as [f32; 0]);
+    check(&none.sum(0), &[3], &[0.0; 3]);
+    check(&none.prod(..), &[], &[1.0]);
+    check(&none.mean(..), &[], &[f32::NAN]);
+    assert!(none.max(0).check().is_err());
+    check(&none.matmul(&count(&e, &[3, 2])).sum(0), &[2], &[0.0; 2]);
+    check(&(e.full(DType::F32, 2.0, ()) * 3.0), &[], &[6.0]);
+}
+
+#[test]
+fn a_deep_chain_is_evaluated_and_dropped_without_a_stack() {
+    let e = engine();
+    let mut x = e.tensor(&[1.0, 2.0], [2]);
+    for _ in 0..100_000 {
+        x = x.sin();
+    }
+    assert!(x.to_vec::<f32>().unwrap().iter().all(|v| v.is_finite()));
+    let mut y = e.tensor(&[1.0, 2.0], [2]);
+    for _ in 0..1_000_000 {
+        y = y.sin();
+    }
+    drop(y);
+}
+
+#[test]
+fn an_engine_is_shared_by_threads_and_several_live_side_by_side() {
+    fn shareable<T: Send + Sync>() {}
+    shareable::<Engine>();
+    shareable::<Tensor>();
+    let engines = [Arc::new(engine()), Arc::new(engine())];
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let e = engines[thread % 2].clone();
+            scope.spawn(move || {
+                let x = count(&e, &[64, 64]);
+                for _ in 0..20 {
+                    let y = x.matmul(&x).sum(..).to_vec::<f32>().unwrap();
+                    let want: f64 = (0..64).map(|k| 64.0 * f64::from(2016 + k) * f64::from(4096 * k + 2016)).sum();
+                    assert!((f64::from(y[0]) - want).abs() / want < 1e-6, "{y:?}, want {want}");
+                }
+            });
+        }
+    });
+    let mixed = count(&engines[0], &[2]) + count(&engines[1], &[2]);
+    assert!(mixed.check().unwrap_err().to_string().contains("different engines"));
+}
+
+#[test]
+fn no_home_no_gpu_and_a_corrupt_profile_work_and_are_noted() {
+    let folder = std::env::temp_dir().join(format!("breakeven-engine-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let built = || Engine::builder().gpus(false).cache_folder(&folder).build().unwrap();
+    check(&(count(&built(), &[2]) + 1.0), &[2], &[1.0, 2.0]);
+    let name = std::fs::read_dir(&folder).unwrap().next();
+    assert!(name.is_none(), "an engine without GPUs measures nothing and keeps nothing");
+    std::fs::remove_dir_all(folder).unwrap();
+}

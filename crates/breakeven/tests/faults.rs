@@ -1,0 +1,184 @@
+//! What an engine does when a device fails: it answers, or says in one sentence why it cannot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use breakeven::{Deadline, Device, DeviceError, DeviceId, DeviceProfile, Engine, Error, Tensor};
+use breakeven_device::sim::{Fault, SimClock, SimDevice, SimOptions, SimSpeed};
+use breakeven_plan::{ClassCurves, Cost, Curve, Trust};
+
+const GPU: DeviceId = DeviceId(1);
+
+fn speed() -> SimSpeed {
+    SimSpeed {
+        per_submit: Duration::from_micros(10),
+        per_launch: Duration::from_micros(2),
+        per_wait: Duration::from_micros(10),
+        flops_per_second: 1e13,
+        bytes_per_second: 1e12,
+        link_latency: Duration::from_micros(5),
+        link_bytes_per_second: 2e10,
+    }
+}
+
+/// Numbers so good that everything is placed on the device.
+fn unbeatable() -> DeviceProfile {
+    rates(1e18)
+}
+
+/// Numbers of a CPU that never pays.
+fn hopeless() -> DeviceProfile {
+    rates(1.0)
+}
+
+/// Everything at `rate` a second.
+fn rates(rate: f64) -> DeviceProfile {
+    let fast = || ClassCurves { math: Curve::rate(rate), memory: Curve::rate(rate) };
+    let classes = ["map", "reduce", "row_wise", "matmul", "gather"].map(|name| (name.to_owned(), fast()));
+    let tiny = Cost { seconds: 1e-12, spread: 0.0 };
+    DeviceProfile {
+        name: "sim".into(),
+        driver: "virtual clock".into(),
+        trust: Trust::Full,
+        submit: tiny,
+        dispatch: tiny,
+        sync: tiny,
+        upload: Curve::rate(rate),
+        download: Curve::rate(rate),
+        classes: classes.into(),
+    }
+}
+
+fn engine(faults: &[Fault]) -> (Engine, Arc<SimDevice>) {
+    let options = SimOptions { faults: faults.to_vec(), ..SimOptions::new("sim", speed()) };
+    let sim = Arc::new(SimDevice::new(options, &SimClock::new()));
+    let device: Arc<dyn Device> = sim.clone();
+    (
+        Engine::builder()
+            .gpus(false)
+            .no_cache()
+            .cpu_profile(hopeless())
+            .measured_device(device, unbeatable())
+            .build()
+            .unwrap(),
+        sim,
+    )
+}
+
+/// Ten steps, each read back or kept as the caller likes.
+fn chain(engine: &Engine) -> Vec<Tensor> {
+    let mut steps = vec![engine.tensor(&[1.0, 2.0, 3.0], [3])];
+    for _ in 0..10 {
+        let next = steps.last().unwrap() * 2.0 + 1.0;
+        steps.push(next);
+    }
+    steps
+}
+
+fn want() -> Vec<f32> {
+    [1.0f32, 2.0, 3.0].iter().map(|x| x * 1024.0 + 1023.0).collect()
+}
+
+#[test]
+fn a_loss_at_any_step_is_planned_again_and_answered() {
+    for at in 1..=12 {
+        let (engine, _) = engine(&[Fault::LostAt(at)]);
+        let steps = chain(&engine);
+        for step in &steps[1..] {
+            engine.run(&[step.on(GPU)].iter().collect::<Vec<_>>()).map(drop).unwrap_or_default();
+            engine.run(&[step]).unwrap();
+        }
+        assert_eq!(steps[10].to_vec::<f32>().unwrap(), want(), "lost at submission {at}");
+    }
+}
+
+#[test]
+fn a_hang_is_a_timeout_for_a_deadline_of_the_callers_and_an_answer_for_the_engines() {
+    let (engine, sim) = engine(&[Fault::HangAt(1), Fault::HangAt(2)]);
+    let y = chain(&engine).pop().unwrap().on(GPU);
+    let error = y.to_vec_by::<f32>(Deadline::after(Duration::from_millis(200))).unwrap_err();
+    let timeout = matches!(&error, Error::Device { source: DeviceError::Timeout { .. }, .. });
+    assert!(timeout, "{error}");
+    assert_eq!(sim.memory().pending, 1);
+    let free = chain(&engine).pop().unwrap();
+    assert_eq!(free.to_vec::<f32>().unwrap(), want());
+}
+
+#[test]
+fn a_busy_device_is_asked_again() {
+    let (engine, sim) = engine(&[Fault::BusyAt(1), Fault::BusyAt(2)]);
+    assert_eq!(chain(&engine)[10].to_vec::<f32>().unwrap(), want());
+    assert_eq!(sim.submits(), 1);
+}
+
+#[test]
+fn done_too_early_is_never_an_answer_of_garbage() {
+    let (engine, _) = engine(&[Fault::EarlyDoneAt(1)]);
+    assert_eq!(chain(&engine)[10].to_vec::<f32>().unwrap(), want());
+    assert!(engine.notes().iter().any(|n| n.contains("before the bytes")), "{:?}", engine.notes());
+}
+
+#[test]
+fn out_of_memory_goes_elsewhere() {
+    let mut options = SimOptions::new("small", speed());
+    options.caps.memory_bytes = Some(64);
+    let sim: Arc<dyn Device> = Arc::new(SimDevice::new(options, &SimClock::new()));
+    let engine = Engine::builder()
+        .gpus(false)
+        .no_cache()
+        .cpu_profile(hopeless())
+        .measured_device(sim, unbeatable())
+        .build()
+        .unwrap();
+    let x = engine.from_vec((0..1000).map(|i| i as f32).collect(), [1000]);
+    assert_eq!((x * 2.0).to_vec::<f32>().unwrap()[999], 1998.0);
+}
+
+#[test]
+fn a_forced_device_never_falls_back() {
+    let (engine, _) = engine(&[Fault::LostAt(1)]);
+    let error = chain(&engine)[10].on(GPU).to_vec::<f32>().unwrap_err();
+    assert!(matches!(error, Error::Device { .. }), "{error}");
+    let missing = chain(&engine)[10].on(DeviceId(7)).to_vec::<f32>().unwrap_err();
+    assert!(matches!(missing, Error::Placement(_)), "{missing}");
+}
+
+#[test]
+fn many_operations_are_one_upload_one_submit_one_read() {
+    let (engine, sim) = engine(&[]);
+    assert_eq!(chain(&engine)[10].to_vec::<f32>().unwrap(), want());
+    assert_eq!(sim.submits(), 1);
+}
+
+#[test]
+fn a_loop_on_a_device_does_not_keep_its_history() {
+    let options = SimOptions::new("sim", speed());
+    let sim = Arc::new(SimDevice::new(options, &SimClock::new()));
+    let device: Arc<dyn Device> = sim.clone();
+    let engine = Engine::builder()
+        .gpus(false)
+        .no_cache()
+        .cpu_profile(hopeless())
+        .recovery_bytes(10 * 4096)
+        .measured_device(device, unbeatable())
+        .build()
+        .unwrap();
+    let mut a = engine.from_vec(vec![0.0f32; 1024], [1024]);
+    let mut most = 0;
+    for step in 0..200 {
+        a = &a + 1.0;
+        engine.run(&[&a]).unwrap();
+        if step == 50 {
+            most = sim.memory().pool.peak_bytes;
+        }
+    }
+    assert_eq!(sim.memory().pool.peak_bytes, most, "memory grows with the number of steps");
+    assert_eq!(a.to_vec::<f32>().unwrap(), vec![200.0; 1024]);
+}
+
+#[test]
+fn a_read_is_a_future() {
+    let (engine, _) = engine(&[]);
+    let read = chain(&engine)[10].read::<f32>();
+    assert_eq!(pollster::block_on(read).unwrap(), want());
+}
