@@ -64,7 +64,7 @@ impl Bench<'_> {
 
     /// A buffer whose numbers do not decay to denormals: every byte is 0x3F, which is 0.747 as f32. Indices are 0.
     fn filled(&self, bytes: u64, dtype: breakeven_ir::DType) -> Result<Buffer, DeviceError> {
-        let byte = if dtype.is_float() { 0x3F } else { 0 };
+        let byte: u8 = if dtype.is_float() { 0x3F } else { 0 };
         let buffer = self.device.alloc(bytes, MemoryKind::Resident)?;
         let work = self.device.prepare(&Segment { steps: vec![SegmentStep::Upload { upload: 0, slot: 0 }] })?;
         let uploads = vec![HostBytes::from_vec(vec![byte; bytes as usize])];

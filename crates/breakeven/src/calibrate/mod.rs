@@ -119,7 +119,9 @@ fn curve(bench: &Bench<'_>, profile: &DeviceProfile, probe: &Probe, math: bool) 
         }
         let sample = bench.kernels(std::slice::from_ref(&kernel))?;
         let at = if math { work.flops } else { work.bytes };
-        knots.push(knot(at.max(1) as f64, sample.seconds - fixed, &sample));
+        if at > 0 {
+            knots.push(knot(at as f64, sample.seconds - fixed, &sample));
+        }
         if sample.wall >= bench.effort.longest {
             break;
         }
