@@ -5,7 +5,7 @@ use std::sync::Arc;
 use breakeven_device::{Deadline, Device, DeviceError, HostBytes};
 use breakeven_exec::{ExecError, Inputs, OutputValue, Running, Watch};
 use breakeven_ir::{Layout, NodeId, Op};
-use breakeven_plan::{DeviceId, OutputPlace, Plan, Policy};
+use breakeven_plan::{DeviceId, Frozen, OutputPlace, Plan, Policy};
 
 use crate::devices::Snapshot;
 use crate::report::Report;
@@ -22,7 +22,13 @@ impl Engine {
 
     /// Compute `outputs` together, or `Timeout` once the deadline has passed.
     pub fn run_by(&self, outputs: &[&Tensor], deadline: Deadline) -> Result<Report> {
-        self.compute(outputs, &vec![false; outputs.len()], deadline)
+        self.compute(outputs, &vec![false; outputs.len()], None, deadline)
+    }
+
+    /// Compute `outputs` exactly where `frozen` says, which [`Plan::freeze`] wrote down: the same tensors on the same
+    /// devices give the same bits. What cannot run there is an error; nothing is planned anew.
+    pub fn run_frozen(&self, outputs: &[&Tensor], frozen: &Frozen) -> Result<Report> {
+        self.compute(outputs, &vec![false; outputs.len()], Some(frozen), self.deadline())
     }
 
     /// How `outputs` would be computed now, and why; nothing runs.
@@ -38,7 +44,7 @@ impl Engine {
         // Each failed round loses a device, so there are no more rounds than devices.
         for _ in self.0.devices.snapshot().ids() {
             if value_of(tensor).is_none() {
-                self.compute(&[tensor], &[true], deadline)?;
+                self.compute(&[tensor], &[true], None, deadline)?;
             }
             let value = value_of(tensor).expect("a computed tensor has a value");
             if let Some(bytes) = self.host_bytes(&value, deadline)? {
@@ -66,12 +72,18 @@ impl Engine {
     }
 
     /// Plan and run, again without a device that failed, until it worked or no device is left.
-    fn compute(&self, outputs: &[&Tensor], read: &[bool], deadline: Deadline) -> Result<Report> {
+    fn compute(
+        &self,
+        outputs: &[&Tensor],
+        read: &[bool],
+        frozen: Option<&Frozen>,
+        deadline: Deadline,
+    ) -> Result<Report> {
         let mut replanned = Vec::new();
         loop {
             let snapshot = self.0.devices.snapshot();
-            match self.attempt(&snapshot, outputs, read, deadline) {
-                Err(Failure::Device(error)) if Engine::may_retry(&error, outputs, deadline) => {
+            match self.attempt(&snapshot, outputs, read, frozen, deadline) {
+                Err(Failure::Device(error)) if frozen.is_none() && Engine::may_retry(&error, outputs, deadline) => {
                     let ExecError::Device { device, ref source } = error else { return Err(snapshot.name(error)) };
                     replanned.push(format!("{}: {source}; planned again without it", snapshot.entry(device).name));
                     self.0.devices.fail(device, source);
@@ -88,10 +100,12 @@ impl Engine {
         snapshot: &Snapshot,
         outputs: &[&Tensor],
         read: &[bool],
+        frozen: Option<&Frozen>,
         deadline: Deadline,
     ) -> std::result::Result<Report, Failure> {
         let trace = Trace::of(outputs, snapshot)?;
-        let executable = self.0.plans.executable(snapshot, &trace, read.to_vec(), self.policy(&trace))?;
+        let policy = Policy { frozen: frozen.cloned(), ..self.policy(&trace) };
+        let executable = self.0.plans.executable(snapshot, &trace, read.to_vec(), policy)?;
         let plan = executable.plan().clone();
         let started = std::time::Instant::now();
         let running: Running = executable.start(&Engine::inputs(&trace), deadline).map_err(Failure::Device)?;

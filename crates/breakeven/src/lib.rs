@@ -40,7 +40,7 @@ mod views;
 
 pub use breakeven_device::{Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes};
 pub use breakeven_ir::{CallError, DType, Element, Shape, Spec};
-pub use breakeven_plan::{DeviceId, DeviceProfile, Plan, Profile};
+pub use breakeven_plan::{DeviceId, DeviceProfile, Frozen, Plan, Profile};
 pub use builder::EngineBuilder;
 pub use devices::DeviceState;
 pub use engine::{DeviceReport, Engine, EngineOptions};

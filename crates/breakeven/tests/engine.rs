@@ -169,3 +169,17 @@ fn no_home_no_gpu_and_a_corrupt_profile_work_and_are_noted() {
     assert!(name.is_none(), "an engine without GPUs measures nothing and keeps nothing");
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn a_frozen_plan_gives_the_same_bits() {
+    let e = engine();
+    let x = count(&e, &[50, 30]) * 0.01;
+    let y = || x.matmul(&x.t()).softmax(-1).sum(0);
+    let first = y();
+    let frozen = e.explain(&[&first]).unwrap().freeze();
+    let bits = |t: &Tensor| t.to_vec::<f32>().unwrap().iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+    let want = bits(&first);
+    let again = y();
+    e.run_frozen(&[&again], &frozen).unwrap();
+    assert_eq!(bits(&again), want);
+}
