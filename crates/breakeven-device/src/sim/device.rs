@@ -9,8 +9,8 @@ use super::memory::SimMemory;
 use super::queue::{Fate, Lanes, Submission, run};
 use super::{Fault, SimClock, SimOptions};
 use crate::{
-    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, DeviceKind, Lane, Memory, MemoryKind, PoolCounters,
-    Prepared, Result, Segment, SegmentStep, Status, Ticket, Timing,
+    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes, Lane, Memory, MemoryKind,
+    PoolCounters, Prepared, Result, Segment, SegmentStep, Status, Ticket, Timing,
 };
 
 /// A device made of arithmetic.
@@ -145,6 +145,16 @@ impl Device for SimDevice {
         }
         state.peak = state.peak.max(used + padded);
         Ok(Buffer::new(SimMemory::poisoned(padded, self.used.clone()), bytes))
+    }
+
+    fn import(&self, bytes: &HostBytes) -> Option<Buffer> {
+        let held = SimMemory::holding(bytes, self.used.clone());
+        self.caps().host_memory.then(|| Buffer::new(held, bytes.len() as u64))
+    }
+
+    fn export(&self, buffer: &Buffer) -> Option<HostBytes> {
+        let memory: &SimMemory = buffer.memory()?;
+        self.caps().host_memory.then(|| HostBytes::from_vec(memory.lock().bytes[..buffer.bytes() as usize].to_vec()))
     }
 
     fn prepare(&self, segment: &Segment) -> Result<Arc<dyn Prepared>> {

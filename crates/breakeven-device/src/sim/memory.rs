@@ -30,6 +30,13 @@ impl SimMemory {
         SimMemory { cell: Mutex::new(cell), used, reserved: bytes }
     }
 
+    /// Memory that holds these bytes from the start.
+    pub fn holding(bytes: &[u8], used: Arc<Mutex<u64>>) -> SimMemory {
+        let memory = SimMemory::poisoned(bytes.len() as u64, used);
+        memory.lock().bytes.copy_from_slice(bytes);
+        memory
+    }
+
     pub fn lock(&self) -> MutexGuard<'_, Cell> {
         self.cell.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,0 +1,168 @@
+//! Placement proved on a virtual clock: plans are made from measured profiles, carried out, and compared with every other
+//! way to place the same kernels.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use breakeven::calibrate::{Effort, measure};
+use breakeven::{Deadline, Device, DeviceProfile};
+use breakeven_device::HostBytes;
+use breakeven_device::sim::{SimClock, SimDevice, SimOptions, SimSpeed};
+use breakeven_exec::{Executable, Inputs};
+use breakeven_ir::{DType, Graph, NodeId, Op, Row, RowWise, Spec, View};
+use breakeven_plan::{DeviceId, DeviceView, Home, Machine, Plan, Policy, plan};
+
+/// A CPU of a gigaflop, for which every launch is cheap.
+const CPU: SimSpeed = SimSpeed {
+    per_submit: Duration::from_nanos(200),
+    per_launch: Duration::from_nanos(500),
+    per_wait: Duration::from_nanos(100),
+    flops_per_second: 1e9,
+    bytes_per_second: 1e10,
+    link_latency: Duration::ZERO,
+    link_bytes_per_second: 1e12,
+};
+
+/// A GPU of `flops`, far away behind a link.
+fn gpu(flops: f64, latency_us: u64) -> SimSpeed {
+    SimSpeed {
+        per_submit: Duration::from_micros(latency_us),
+        per_launch: Duration::from_micros(1),
+        per_wait: Duration::from_micros(latency_us),
+        flops_per_second: flops,
+        bytes_per_second: 1e12,
+        link_latency: Duration::from_micros(latency_us),
+        link_bytes_per_second: 1e10,
+    }
+}
+
+/// Simulated devices on one clock, the first in the host's memory, with what was measured of each.
+struct Bench {
+    devices: Vec<Arc<dyn Device>>,
+    profiles: Vec<DeviceProfile>,
+}
+
+impl Bench {
+    fn new(speeds: &[SimSpeed]) -> Bench {
+        let clock = SimClock::new();
+        let device = |(i, &speed): (usize, &SimSpeed)| -> Arc<dyn Device> {
+            let mut options = SimOptions::new(if i == 0 { "cpu" } else { "gpu" }, speed);
+            options.caps.host_memory = i == 0;
+            Arc::new(SimDevice::new(options, &clock))
+        };
+        let devices: Vec<Arc<dyn Device>> = speeds.iter().enumerate().map(device).collect();
+        // The clock is virtual, so sizes are bounded by what the reference can compute, and numbers are exact.
+        let effort = Effort { repeats: 1, longest: Duration::from_millis(20), ..Effort::FULL };
+        let profiles = devices.iter().map(|d| measure(d, effort).unwrap()).collect();
+        Bench { devices, profiles }
+    }
+
+    fn plan(&self, graph: &Graph, policy: &Policy) -> Plan {
+        let answers: Vec<_> = self.devices.iter().map(|d| move |k: &breakeven_ir::Kernel| d.supports(k)).collect();
+        let devices = (0..self.devices.len()).map(|i| self.view(i, &answers[i])).collect();
+        plan(graph, &Home::default(), policy, &Machine { devices }).unwrap()
+    }
+
+    fn view<'a>(
+        &'a self,
+        i: usize,
+        supports: &'a (dyn Fn(&breakeven_ir::Kernel) -> Result<(), breakeven_ir::Unsupported> + Sync),
+    ) -> DeviceView<'a> {
+        let (caps, profile) = (self.devices[i].caps(), &self.profiles[i]);
+        DeviceView { name: format!("device {i}"), caps, profile, supports, automatic: true }
+    }
+
+    /// Time of a plan on the virtual clock, and what it gave.
+    fn run(&self, graph: &Graph, plan: Plan) -> (Duration, Vec<f32>) {
+        let open: Vec<Option<Arc<dyn Device>>> = self.devices.iter().cloned().map(Some).collect();
+        let executable = Arc::new(Executable::new(Arc::new(plan), &open).unwrap());
+        let mut inputs = Inputs::default();
+        for id in graph.ids().filter(|&id| graph.node(id).op == Op::Input) {
+            let n = graph.node(id).spec.shape.elements();
+            let data: Vec<f32> = (0..n).map(|i| ((i * 7 + id.index()) % 13) as f32 * 0.1 - 0.6).collect();
+            inputs.host.insert(id, HostBytes::from_vec(data));
+        }
+        let before = self.devices[0].now();
+        let outcome = executable.run(&inputs, Deadline::after(Duration::from_secs(100))).unwrap();
+        let bytes = outcome.outputs[0].host.clone().expect("outputs are read");
+        (self.devices[0].now() - before, bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect())
+    }
+}
+
+/// One BERT layer as the planner sees it: attention of two heads and a feed-forward block, each with its residual and
+/// norm.
+fn layer(length: usize, width: usize) -> Graph {
+    let mut g = Graph::new();
+    let x = g.input(Spec::new(DType::F32, [length, width]));
+    let heads: Vec<NodeId> = (0..3).map(|_| heads(&mut g, x, width)).collect();
+    let keys = g.add(Op::View(View::Permute([0, 2, 1].as_slice().into())), &[heads[1]]).unwrap();
+    let scores = g.add(Op::MatMul, &[heads[0], keys]).unwrap();
+    let weights = g.add(Op::RowWise(RowWise::Softmax, 2), &[scores]).unwrap();
+    let mixed = g.add(Op::MatMul, &[weights, heads[2]]).unwrap();
+    let back = g.add(Op::View(View::Permute([1, 0, 2].as_slice().into())), &[mixed]).unwrap();
+    let flat = g.add(Op::View(View::Reshape([length, width].into())), &[back]).unwrap();
+    let attended = linear(&mut g, flat, width, width);
+    let h = norm_of_sum(&mut g, x, attended);
+    let wide = linear(&mut g, h, width, 4 * width);
+    let active = map(&mut g, "gelu", &[wide]);
+    let narrow = linear(&mut g, active, 4 * width, width);
+    let out = norm_of_sum(&mut g, h, narrow);
+    g.want(out);
+    g
+}
+
+fn map(g: &mut Graph, name: &str, inputs: &[NodeId]) -> NodeId {
+    g.add(Op::Map(Row::named(name).unwrap(), [].as_slice().into()), inputs).unwrap()
+}
+
+fn linear(g: &mut Graph, x: NodeId, from: usize, to: usize) -> NodeId {
+    let w = g.input(Spec::new(DType::F32, [from, to]));
+    g.add(Op::MatMul, &[x, w]).unwrap()
+}
+
+fn heads(g: &mut Graph, x: NodeId, width: usize) -> NodeId {
+    let y = linear(g, x, width, width);
+    let length = g.node(y).spec.shape[0];
+    let split = g.add(Op::View(View::Reshape([length, 2, width / 2].into())), &[y]).unwrap();
+    g.add(Op::View(View::Permute([1, 0, 2].as_slice().into())), &[split]).unwrap()
+}
+
+fn norm_of_sum(g: &mut Graph, a: NodeId, b: NodeId) -> NodeId {
+    let sum = map(g, "add", &[a, b]);
+    g.add(Op::RowWise(RowWise::LayerNorm { epsilon: 1e-12 }, 1), &[sum]).unwrap()
+}
+
+/// Times of all ways to place the kernels of `graph`, on the virtual clock.
+fn every_way(bench: &Bench, graph: &Graph) -> Vec<Duration> {
+    let kernels: Vec<Vec<NodeId>> =
+        bench.plan(graph, &Policy::default()).decisions.iter().map(|d| d.node_ids().collect()).collect();
+    assert!((8..=14).contains(&kernels.len()), "{} kernels", kernels.len());
+    let one = |bits: u32| {
+        let device = |k: usize| DeviceId((bits >> k & 1) as usize);
+        let pins: BTreeMap<NodeId, DeviceId> =
+            kernels.iter().enumerate().flat_map(|(k, nodes)| nodes.iter().map(move |&n| (n, device(k)))).collect();
+        bench.run(graph, bench.plan(graph, &Policy { pins, ..Policy::default() })).0
+    };
+    (0..1 << kernels.len()).map(one).collect()
+}
+
+#[test]
+fn a_layer_is_placed_as_well_as_by_brute_force_on_fast_and_slow_gpus() {
+    let graph = layer(8, 16);
+    let mut plans = Vec::new();
+    for speed in [gpu(1e12, 2), gpu(4e9, 15)] {
+        let bench = Bench::new(&[CPU, speed]);
+        let chosen = bench.plan(&graph, &Policy::default());
+        plans.push(chosen.decisions.iter().map(|d| d.device).collect::<Vec<_>>());
+        let (time, got) = bench.run(&graph, chosen);
+        let (_, want) =
+            bench.run(&graph, bench.plan(&graph, &Policy { pin: Some(DeviceId::HOST), ..Policy::default() }));
+        assert_eq!(got, want, "the value does not depend on the place");
+        let best = every_way(&bench, &graph).into_iter().min().unwrap();
+        // A mix must be predicted 3% better than the best single device, so it may be left for less than that.
+        assert!(time.as_secs_f64() <= 1.03 * best.as_secs_f64(), "{time:?}, brute force {best:?}");
+    }
+    assert_ne!(plans[0], plans[1], "a fast and a slow GPU are used differently");
+    assert!(plans[0].contains(&DeviceId(1)), "a fast GPU is used");
+}
