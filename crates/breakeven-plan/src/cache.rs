@@ -25,10 +25,15 @@ impl PlanKey {
             }
             let read: Vec<bool> = (0..graph.outputs().len()).map(|output| home.is_read(output)).collect();
             read.hash(hasher);
-            format!("{policy:?}").hash(hasher);
+            hash_policy(policy, hasher);
         }
         PlanKey(hashers[0].finish(), hashers[1].finish())
     }
+}
+
+fn hash_policy(policy: &Policy, hasher: &mut DefaultHasher) {
+    let Policy { pin, pins, fuse, max_rows_per_kernel, max_inputs_per_kernel, max_launch_seconds, frozen } = policy;
+    (pin, pins, fuse, max_rows_per_kernel, max_inputs_per_kernel, max_launch_seconds.to_bits(), frozen).hash(hasher);
 }
 
 fn hash_graph(graph: &Graph, hasher: &mut DefaultHasher) {

@@ -1,17 +1,16 @@
 //! Counting what a plan's steps amount to.
 
-use crate::program::Program;
 use crate::slots::Slots;
 use crate::{Counts, DeviceId, Machine, Step};
 
-pub(crate) fn count(program: &Program, machine: &Machine<'_>, slots: &Slots) -> Counts {
+/// Counts all but layout copies, which steps do not show.
+pub(crate) fn count(machine: &Machine<'_>, slots: &Slots) -> Counts {
     let zeros = || vec![0; machine.devices.len()];
     let mut counts = Counts {
         launches: zeros(),
         submits: zeros(),
         uploads: zeros(),
         downloads: zeros(),
-        layout_copies: program.kernels.iter().filter(|fused| fused.is_layout_copy).count(),
         peak_bytes: peaks(machine, slots),
         ..Counts::default()
     };

@@ -51,7 +51,7 @@ impl Reason {
 pub struct Parts {
     /// Bringing what it reads.
     pub copy: f64,
-    /// Launching it.
+    /// Launching it, and handing over the batch that it begins.
     pub dispatch: f64,
     /// Running it.
     pub kernel: f64,

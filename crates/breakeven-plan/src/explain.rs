@@ -77,8 +77,8 @@ impl Plan {
     fn write_flip(&self, f: &mut fmt::Formatter<'_>, flip: Flip) -> fmt::Result {
         let device = &self.devices[flip.device.0];
         match (flip.at_times, flip.if_resident) {
-            (Some(times), true) => write!(f, "; {device} from {times:.2} x the work, or if its data were there"),
-            (Some(times), false) => write!(f, "; {device} from {times:.2} x the work"),
+            (Some(times), true) => write!(f, "; {device} {}, or if its data were there", Times(times)),
+            (Some(times), false) => write!(f, "; {device} {}", Times(times)),
             (None, true) => write!(f, "; {device} if its data were there"),
             (None, false) => Ok(()),
         }
@@ -93,6 +93,18 @@ impl fmt::Display for Plan {
         write!(f, "{launches} launches, {copies} layout copies, {moved} bytes moved")?;
         writeln!(f, ", {} predicted", time(self.predicted.seconds))?;
         self.decisions.iter().try_for_each(|decision| self.write_decision(f, decision))
+    }
+}
+
+/// From or below which share of the work.
+struct Times(f64);
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            times if times < 1.0 => write!(f, "below 1/{:.1} of the work", 1.0 / times),
+            times => write!(f, "from {times:.1} times the work"),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{DeviceId, Plan};
 
 /// Where each kernel of a plan runs, by the nodes it computes. A plan under it runs every kernel there or is an error;
 /// with the same graph, policy and devices its results are the same bit for bit.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "Vec<FrozenKernel>", into = "Vec<FrozenKernel>")]
 pub struct Frozen {
     kernels: BTreeMap<Vec<u32>, DeviceId>,

@@ -34,6 +34,6 @@ pub use error::PlanError;
 pub use freeze::Frozen;
 pub use fuse::fuse;
 pub use machine::{DeviceId, DeviceView, Home, Machine, Place, Policy, Source};
-pub use pipeline::plan;
+pub use pipeline::{Pass, plan, plan_observed};
 pub use plan::{Counts, Output, OutputPlace, Plan, Slot, Step};
 pub use profile::{ClassCurves, DeviceProfile, Profile, ProfileError, Trust, class_name};

@@ -3,7 +3,7 @@
 use breakeven_ir::{DType, Graph, Op};
 
 use crate::counts::count;
-use crate::lower::{lower, narrow_indices, widen_indices};
+use crate::lower::{Lowered, Piece, lower, narrow_indices, widen_indices};
 use crate::place::{Barred, Placement, Request, place};
 use crate::program::{Program, Wanted};
 use crate::schedule::{Schedule, schedule};
@@ -11,16 +11,51 @@ use crate::slots::assign_slots;
 use crate::verify::{check_devices, check_program, check_slots};
 use crate::{Cost, Decision, DeviceId, Home, Machine, Output, OutputPlace, Plan, PlanError, Policy, Reason, fuse};
 
+/// A pass of planning, as an observer of [`plan_observed`] is told when it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pass {
+    /// The graph became kernels; [`Policy::fuse`] switches the sharing of kernels off.
+    Fuse,
+    /// Every kernel has a device; [`Policy::pin`] decides it beforehand.
+    Place,
+    /// Every kernel fits its device; one that does already is left alone.
+    Lower,
+    /// Steps are in order, and values have memory.
+    Slots,
+}
+
+impl Pass {
+    /// As reports name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pass::Fuse => "fuse",
+            Pass::Place => "place",
+            Pass::Lower => "lower",
+            Pass::Slots => "slots",
+        }
+    }
+}
+
 /// Plans a graph: the same inputs give the same plan, and no device is touched.
 pub fn plan(graph: &Graph, home: &Home, policy: &Policy, machine: &Machine<'_>) -> Result<Plan, PlanError> {
+    plan_observed(graph, home, policy, machine, &mut |_| {})
+}
+
+/// As [`plan`], telling `done` after each pass, so that the caller can time them; the passes themselves read no clock.
+/// They run again without a device whose memory the plan does not fit into.
+pub fn plan_observed(
+    graph: &Graph,
+    home: &Home,
+    policy: &Policy,
+    machine: &Machine<'_>,
+    done: &mut dyn FnMut(Pass),
+) -> Result<Plan, PlanError> {
     check_home(graph, home)?;
     check_pins(policy, machine)?;
     let request = Request { graph, home, policy, machine };
-    let program = narrow_indices(fuse(graph, home, policy), machine);
-    debug_check(check_program(&program));
     let mut barred = Barred::new();
     loop {
-        let plan = plan_without(request, program.clone(), &barred)?;
+        let plan = plan_without(request, &barred, done)?;
         match short_of_memory(machine, &plan).filter(|(device, _)| !barred.contains_key(device)) {
             None => return Ok(plan),
             Some((device, why)) => barred.insert(device, why),
@@ -28,22 +63,43 @@ pub fn plan(graph: &Graph, home: &Home, policy: &Policy, machine: &Machine<'_>) 
     }
 }
 
-/// Everything after fusion, leaving out devices that are barred.
-fn plan_without(request: Request<'_>, mut program: Program, barred: &Barred) -> Result<Plan, PlanError> {
-    let Placement { devices, decisions, predicted, offers } = place(request, &program, barred)?;
-    let pieces = |kernel: usize| offers[kernel][devices[kernel].0].as_ref().ok()?.pieces.clone();
-    let has_wide = |kernel: usize| request.machine.device(devices[kernel]).caps.dtypes.contains(&DType::I64);
-    let kept = widen_indices(&mut program, &|kernel| has_wide(kernel) && pieces(kernel).is_none());
-    let pieces = kept.iter().map(|&kernel| pieces(kernel)).collect();
-    let decisions: Vec<Decision> = kept.iter().map(|&kernel| decisions[kernel].clone()).collect();
+fn plan_without(request: Request<'_>, barred: &Barred, done: &mut dyn FnMut(Pass)) -> Result<Plan, PlanError> {
+    let Request { graph, home, policy, machine } = request;
+    let program = narrow_indices(fuse(graph, home, policy), machine);
+    debug_check(|| check_program(&program));
+    done(Pass::Fuse);
+    let placement = place(request, &program, barred)?;
+    debug_check(|| check_devices(&program, &placement.devices));
+    done(Pass::Place);
+    let predicted = placement.predicted;
+    let (mut lowered, decisions) = fit(program, placement, machine);
+    check_frozen(policy, &decisions)?;
+    debug_check(|| check_program(&lowered.program));
+    done(Pass::Lower);
+    let in_host = |device: DeviceId| machine.device(device).caps.host_memory;
+    let layout_copies = lowered.program.kernels.iter().filter(|fused| fused.is_layout_copy).count();
+    let schedule = schedule(&mut lowered.program, &lowered.devices, home, &in_host);
+    let mut plan = assemble(request, &lowered.program, schedule);
+    plan.counts.layout_copies = layout_copies;
+    done(Pass::Slots);
+    Ok(Plan { decisions, predicted, ..plan })
+}
+
+/// Kernels in the pieces that their devices offered.
+fn fit(mut program: Program, placement: Placement, machine: &Machine<'_>) -> (Lowered, Vec<Decision>) {
+    let Placement { devices, decisions, mut offers, .. } = placement;
+    let mut pieces: Vec<Option<Vec<Piece>>> = devices
+        .iter()
+        .zip(&mut offers)
+        .map(|(device, offers)| offers[device.0].as_mut().ok().and_then(|offer| offer.pieces.take()))
+        .collect();
+    let has_wide = |kernel: usize| machine.device(devices[kernel]).caps.dtypes.contains(&DType::I64);
+    let kept = widen_indices(&mut program, &|kernel| has_wide(kernel) && pieces[kernel].is_none());
+    let pieces = kept.iter().map(|&kernel| pieces[kernel].take()).collect();
     let devices: Vec<DeviceId> = kept.iter().map(|&kernel| devices[kernel]).collect();
-    check_frozen(request.policy, &decisions)?;
-    debug_check(check_devices(&program, &devices));
-    let lowered = lower(program, &devices, pieces);
-    debug_check(check_program(&lowered.program));
-    let in_host = |device: DeviceId| request.machine.device(device).caps.host_memory;
-    let schedule = schedule(&lowered.program, &lowered.devices, request.home, &in_host);
-    Ok(Plan { decisions, predicted, ..assemble(request, &lowered.program, &schedule) })
+    let mut decisions: Vec<Option<Decision>> = decisions.into_iter().map(Some).collect();
+    let decisions = kept.iter().filter_map(|&kernel| decisions[kernel].take()).collect();
+    (lower(program, &devices, pieces), decisions)
 }
 
 /// A device whose memory the plan would not fit into.
@@ -71,9 +127,9 @@ fn check_pins(policy: &Policy, machine: &Machine<'_>) -> Result<(), PlanError> {
 }
 
 /// A pass that breaks its promise is a bug of this crate.
-fn debug_check(found: Result<(), String>) {
+fn debug_check(check: impl FnOnce() -> Result<(), String>) {
     if cfg!(debug_assertions)
-        && let Err(why) = found
+        && let Err(why) = check()
     {
         panic!("a pass of the planner broke its promise: {why}");
     }
@@ -97,13 +153,14 @@ fn check_home(graph: &Graph, home: &Home) -> Result<(), PlanError> {
 }
 
 /// The last pass, and what it amounts to.
-fn assemble(request: Request<'_>, program: &Program, schedule: &Schedule) -> Plan {
+fn assemble(request: Request<'_>, program: &Program, schedule: Schedule) -> Plan {
+    let before = cfg!(debug_assertions).then(|| schedule.clone());
     let slots = assign_slots(program, schedule);
-    debug_check(check_slots(program, schedule, &slots));
+    debug_check(|| before.map_or(Ok(()), |before| check_slots(program, &before, &slots)));
     let places = program.wanted.iter().zip(&slots.found).map(|(wanted, found)| output_place(program, wanted, *found));
     let output = |(&node, place)| Output { node, dtype: request.graph.node(node).spec.dtype, place };
     let outputs = request.graph.outputs().iter().zip(places).map(output).collect();
-    let counts = count(program, request.machine, &slots);
+    let counts = count(request.machine, &slots);
     let (slots, steps) = (slots.all, slots.steps);
     let devices = request.machine.devices.iter().map(|view| view.name.clone()).collect();
     Plan { devices, slots, steps, outputs, decisions: Vec::new(), predicted: Cost::ZERO, counts }

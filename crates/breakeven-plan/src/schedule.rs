@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use breakeven_ir::{Launch, NodeId};
 
-use crate::program::{Program, Wanted};
+use crate::program::{Fused, Program, Wanted};
 use crate::{DeviceId, Home, Place, Step};
 
 /// A copy of a value on one device; the schedule's steps number these instead of slots.
@@ -20,7 +20,7 @@ pub(crate) struct Replica {
 }
 
 /// Steps over replicas.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Schedule {
     pub replicas: Vec<Replica>,
     pub steps: Vec<Step>,
@@ -28,15 +28,17 @@ pub(crate) struct Schedule {
     pub found: Vec<Option<usize>>,
 }
 
-/// Orders the kernels of a program that run on `devices`, and moves values to where they are needed.
+/// Orders the kernels of a program that run on `devices`, and moves values to where they are needed. The kernels move
+/// from the program into the steps.
 pub(crate) fn schedule(
-    program: &Program,
+    program: &mut Program,
     devices: &[DeviceId],
     home: &Home,
     in_host: &dyn Fn(DeviceId) -> bool,
 ) -> Schedule {
-    let mut scheduler = Scheduler::new(program, home, in_host);
     let runs = runs(program, devices);
+    let kernels = std::mem::take(&mut program.kernels).into_iter().map(Some).collect();
+    let mut scheduler = Scheduler::new(program, kernels, home, in_host);
     scheduler.upload(&runs);
     for (device, kernels) in &runs {
         scheduler.bring(*device, kernels);
@@ -131,6 +133,8 @@ fn dependencies(program: &Program) -> (Lists, Vec<usize>) {
 
 struct Scheduler<'a> {
     program: &'a Program,
+    /// Those that have not run yet.
+    kernels: Vec<Option<Fused>>,
     home: &'a Home,
     in_host: &'a dyn Fn(DeviceId) -> bool,
     at: BTreeMap<(usize, DeviceId), usize>,
@@ -138,8 +142,13 @@ struct Scheduler<'a> {
 }
 
 impl<'a> Scheduler<'a> {
-    fn new(program: &'a Program, home: &'a Home, in_host: &'a dyn Fn(DeviceId) -> bool) -> Scheduler<'a> {
-        Scheduler { program, home, in_host, at: BTreeMap::new(), schedule: Schedule::default() }
+    fn new(
+        program: &'a Program,
+        kernels: Vec<Option<Fused>>,
+        home: &'a Home,
+        in_host: &'a dyn Fn(DeviceId) -> bool,
+    ) -> Scheduler<'a> {
+        Scheduler { program, kernels, home, in_host, at: BTreeMap::new(), schedule: Schedule::default() }
     }
 
     fn add(&mut self, value: usize, device: DeviceId, source: Option<NodeId>, is_upload: bool) -> usize {
@@ -154,7 +163,7 @@ impl<'a> Scheduler<'a> {
         let mut runs: Vec<&(DeviceId, Vec<usize>)> = runs.iter().collect();
         runs.sort_by_key(|run| run.0);
         for (device, kernels) in runs {
-            for &value in kernels.iter().flat_map(|&k| &self.program.kernels[k].inputs) {
+            for value in self.inputs(kernels) {
                 if self.program.values[value].is_input && !self.at.contains_key(&(value, *device)) {
                     self.upload_one(value, *device);
                 }
@@ -173,12 +182,21 @@ impl<'a> Scheduler<'a> {
         }
     }
 
+    fn waiting(&self, kernel: usize) -> &Fused {
+        self.kernels[kernel].as_ref().expect("a kernel that has not run is there")
+    }
+
+    /// What these kernels read, in order.
+    fn inputs(&self, kernels: &[usize]) -> Vec<usize> {
+        kernels.iter().flat_map(|&kernel| &self.waiting(kernel).inputs).copied().collect()
+    }
+
     /// Copy what a run needs and other devices have.
     fn bring(&mut self, device: DeviceId, kernels: &[usize]) {
         let program = self.program;
         let inside: std::collections::BTreeSet<usize> =
-            kernels.iter().flat_map(|&k| &program.kernels[k].outputs).copied().collect();
-        for &value in kernels.iter().flat_map(|&k| &program.kernels[k].inputs) {
+            kernels.iter().flat_map(|&k| &self.waiting(k).outputs).copied().collect();
+        for value in self.inputs(kernels) {
             if !inside.contains(&value) && !self.at.contains_key(&(value, device)) {
                 let from = self.any_replica(value);
                 let to = self.add(value, device, None, false);
@@ -202,10 +220,10 @@ impl<'a> Scheduler<'a> {
     }
 
     fn run(&mut self, device: DeviceId, kernel: usize) {
-        let fused = &self.program.kernels[kernel];
+        let fused = self.kernels[kernel].take().expect("a kernel runs once");
         let inputs = fused.inputs.iter().map(|&value| self.at[&(value, device)]).collect();
         let outputs = fused.outputs.iter().map(|&value| self.written(value, device)).collect();
-        let launch = Box::new(Launch { kernel: fused.kernel.clone(), inputs, outputs, workspace: None });
+        let launch = Box::new(Launch { kernel: fused.kernel, inputs, outputs, workspace: None });
         self.schedule.steps.push(Step::Run { device, launch });
     }
 

@@ -17,12 +17,17 @@ pub(crate) struct Slots {
 
 /// Gives every replica a slot. A replica takes over the slot of a dead one of its device, the smallest that is large
 /// enough, or else the largest, which grows; an elementwise launch writes over an input that dies with it.
-pub(crate) fn assign_slots(program: &Program, schedule: &Schedule) -> Slots {
-    let mut assigner = Assigner::new(program, schedule);
-    for at in 0..assigner.schedule.steps.len() {
-        assigner.step(at);
+pub(crate) fn assign_slots(program: &Program, mut schedule: Schedule) -> Slots {
+    let steps = std::mem::take(&mut schedule.steps);
+    let mut assigner = Assigner::new(program, &schedule, &steps);
+    for (at, step) in steps.iter().enumerate() {
+        assigner.step(at, step);
     }
-    assigner.finish()
+    let Assigner { slot_of, slots, .. } = assigner;
+    let place = |replica: usize| slot_of[replica].expect("every replica is touched by a step");
+    let found = schedule.found.iter().map(|found| found.map(place)).collect();
+    let steps = steps.into_iter().map(|step| renumbered(step, &place)).collect();
+    Slots { all: slots, steps, found }
 }
 
 /// First and last step that touch a replica.
@@ -55,9 +60,9 @@ pub(crate) fn touched(step: &Step) -> (Vec<usize>, Vec<usize>) {
     }
 }
 
-fn lives(schedule: &Schedule) -> Vec<Life> {
+fn lives(schedule: &Schedule, steps: &[Step]) -> Vec<Life> {
     let mut lives = vec![Life { first: usize::MAX, last: 0, writers: 0, kept: false }; schedule.replicas.len()];
-    for (at, step) in schedule.steps.iter().enumerate() {
+    for (at, step) in steps.iter().enumerate() {
         let (read, written) = touched(step);
         for &replica in read.iter().chain(&written) {
             let life = &mut lives[replica];
@@ -74,15 +79,15 @@ fn lives(schedule: &Schedule) -> Vec<Life> {
 }
 
 impl<'a> Assigner<'a> {
-    fn new(program: &'a Program, schedule: &'a Schedule) -> Assigner<'a> {
-        let (lives, slot_of) = (lives(schedule), vec![None; schedule.replicas.len()]);
+    fn new(program: &'a Program, schedule: &'a Schedule, steps: &[Step]) -> Assigner<'a> {
+        let (lives, slot_of) = (lives(schedule, steps), vec![None; schedule.replicas.len()]);
         Assigner { program, schedule, lives, slot_of, slots: Vec::new(), free: BTreeSet::new() }
     }
 
-    fn step(&mut self, at: usize) {
-        let (read, written) = touched(&self.schedule.steps[at]);
+    fn step(&mut self, at: usize, step: &Step) {
+        let (read, written) = touched(step);
         let mut taken = None;
-        if let Step::Run { launch, .. } = &self.schedule.steps[at] {
+        if let Step::Run { launch, .. } = step {
             taken = self.overwritten(at, launch);
         }
         for &replica in read.iter().chain(&written) {
@@ -159,13 +164,6 @@ impl<'a> Assigner<'a> {
         if self.is_reusable(replica) && !self.lives[replica].kept {
             self.free.insert((self.slots[slot].device, self.slots[slot].bytes, slot));
         }
-    }
-
-    fn finish(self) -> Slots {
-        let place = |replica: usize| self.slot_of[replica].expect("every replica is touched by a step");
-        let found = self.schedule.found.iter().map(|found| found.map(place)).collect();
-        let steps = self.schedule.steps.iter().map(|step| renumbered(step.clone(), &place)).collect();
-        Slots { all: self.slots, steps, found }
     }
 }
 

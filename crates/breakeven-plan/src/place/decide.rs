@@ -96,7 +96,8 @@ impl Deciding<'_> {
         let copy = reads.into_iter().map(into).sum::<f64>() + fused.outputs.iter().map(|&v| out(v)).sum::<f64>();
         let waited = fused.outputs.iter().any(|&value| self.is_waited_for(value, kernel, device));
         let sync = if waited { self.model.fixed[device.0].1 } else { 0.0 };
-        Some(Parts { copy, dispatch: offer.dispatch?.seconds, kernel: offer.kernel?.seconds, sync })
+        let begins = if self.begins_a_run(fused, device) { self.model.fixed[device.0].0 } else { 0.0 };
+        Some(Parts { copy, dispatch: offer.dispatch?.seconds + begins, kernel: offer.kernel?.seconds, sync })
     }
 
     /// What would have to be different for the runner-up to win.
@@ -117,9 +118,15 @@ impl Deciding<'_> {
             kernel + parts.dispatch + parts.sync + parts.copy * times
         };
         let wins = |times: f64| at(other, theirs, times) < at(device, ours, times);
-        let if_resident = theirs.dispatch + theirs.kernel < ours.seconds();
+        let if_resident = theirs.copy > 0.0 && theirs.dispatch + theirs.kernel < ours.seconds();
         let at_times = if wins(1.0) { None } else { nearest_crossing(&wins) };
         Some(Flip { device: other, if_resident, at_times })
+    }
+
+    /// Nothing that it reads was computed on the device, so the device must be handed work for it.
+    fn begins_a_run(&self, fused: &Fused, device: DeviceId) -> bool {
+        let on_device = |&writer: &usize| self.choice.devices[writer] == device;
+        !fused.inputs.iter().flat_map(|&value| &self.model.values[value].writers).any(on_device)
     }
 
     fn is_waited_for(&self, value: usize, kernel: usize, device: DeviceId) -> bool {

@@ -1,6 +1,6 @@
 //! What each device offers for each kernel: a price, or the reason why not.
 
-use breakeven_ir::Kernel;
+use breakeven_ir::{Kernel, Work};
 
 use crate::cost::CostModel;
 use crate::lower::{Longest, Piece, split};
@@ -44,6 +44,15 @@ impl Refusal {
 /// Devices that are not to be used at all, and why.
 pub(crate) type Barred = std::collections::BTreeMap<DeviceId, String>;
 
+/// A kernel that a device is asked to price.
+#[derive(Clone, Copy)]
+struct Order<'a> {
+    fused: &'a Fused,
+    work: Work,
+    device: DeviceId,
+    is_asked: bool,
+}
+
 /// What planning knows of the machine while it asks for offers.
 pub(crate) struct Market<'a> {
     pub machine: &'a Machine<'a>,
@@ -56,11 +65,14 @@ impl Market<'_> {
     /// Offers of every device for every kernel of a program.
     pub fn offers(&self, program: &Program) -> Vec<Vec<Result<Offer, Refusal>>> {
         let devices = || (0..self.machine.devices.len()).map(DeviceId);
-        let of = |fused: &Fused| devices().map(|device| self.offer(program, fused, device)).collect();
+        let of = |fused: &Fused| {
+            let work = self.cost.work_of(&fused.kernel);
+            devices().map(|device| self.offer(program, fused, work, device)).collect()
+        };
         program.kernels.iter().map(of).collect()
     }
 
-    fn offer(&self, program: &Program, fused: &Fused, device: DeviceId) -> Result<Offer, Refusal> {
+    fn offer(&self, program: &Program, fused: &Fused, work: Work, device: DeviceId) -> Result<Offer, Refusal> {
         let asked = self.asked_for(fused);
         if let Some(wanted) = asked.filter(|&wanted| wanted != device) {
             return Err(Refusal::new(self.reason_asked(), format!("device {} was asked for", wanted.0)));
@@ -76,16 +88,11 @@ impl Market<'_> {
         let seconds = if view.caps.host_memory { f64::INFINITY } else { self.policy.max_launch_seconds };
         let longest = Longest { seconds, predict: &predict };
         let pieces = split(fused, &program.values, view.caps, longest)?;
-        self.priced(fused, device, pieces, asked.is_some())
+        self.priced(Order { fused, work, device, is_asked: asked.is_some() }, pieces)
     }
 
-    fn priced(
-        &self,
-        fused: &Fused,
-        device: DeviceId,
-        pieces: Option<Vec<Piece>>,
-        is_asked: bool,
-    ) -> Result<Offer, Refusal> {
+    fn priced(&self, order: Order<'_>, pieces: Option<Vec<Piece>>) -> Result<Offer, Refusal> {
+        let Order { fused, work, device, is_asked } = order;
         let view = self.machine.device(device);
         let whole = [&fused.kernel];
         let kernels: Vec<&Kernel> =
@@ -94,7 +101,10 @@ impl Market<'_> {
             (view.supports)(kernel).map_err(|why| Refusal::new(Reason::Unsupported, why.0))?;
         }
         let sum = |costs: Option<Vec<Cost>>| costs.map(|costs| costs.into_iter().fold(Cost::ZERO, Cost::then));
-        let kernel = sum(kernels.iter().map(|kernel| self.cost.kernel(device, kernel)).collect());
+        let kernel = match &pieces {
+            None => self.cost.work(device, fused.kernel.class(), work),
+            Some(_) => sum(kernels.iter().map(|kernel| self.cost.kernel(device, kernel)).collect()),
+        };
         let dispatch = sum(Some(vec![view.profile.dispatch; kernels.len()])).filter(|_| kernel.is_some());
         let link = view.caps.host_memory
             || !view.profile.upload.knots().is_empty() && !view.profile.download.knots().is_empty();

@@ -1,0 +1,136 @@
+//! What a plan says of itself, and what is kept of plans.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use breakeven_ir::{Graph, Layout, Op};
+use breakeven_plan::{Decision, DeviceId, Home, Pass, Place, PlanCache, PlanKey, Policy, Source, Step};
+use common::machine::{cpu, gpu, plan_on};
+use common::{Write, plan_on_cpu};
+
+/// A product and its activation, then a sum of another input.
+fn graph(n: usize, slope: f64) -> Graph {
+    let mut w = Write(Graph::new());
+    let (a, b, c) = (w.input(&[n, n]), w.input(&[n, n]), w.input(&[16]));
+    let product = w.op(Op::MatMul, &[a, b]);
+    let limit = w.fill(slope, &[n, n]);
+    let product = w.map("mul", &[product, limit]);
+    let small = w.map("exp", &[c]);
+    w.0.want(product);
+    w.0.want(small);
+    w.0
+}
+
+#[test]
+fn a_plan_explains_itself_in_lines() {
+    let plan = plan_on(&graph(1024, 2.0), &Home::default(), &Policy::default(), &[cpu(), gpu(30.0)]);
+    let text = plan.to_string();
+    let want = "\
+2 launches, 0 layout copies, 12583040 bytes moved, 2.01 ms predicted
+gpu  cut         matmul [1024, 1024] @ [1024, 1024] with 1 fused: 2.01 ms (copy 1.26 ms, dispatch 12.0 us, kernel 716.2 us, \
+sync 20.0 us); cpu would take 21.49 ms (+971%); cpu below 1/630.7 of the work
+gpu  guard       map of exp over [16]: 32.0 us (copy 0.0 us, dispatch 12.0 us, kernel 0.0 us, sync 20.0 us); \
+cpu would take 1.0 us (-97%)
+";
+    assert_eq!(text, want, "{text}");
+}
+
+#[test]
+fn an_explanation_is_also_data() {
+    let plan = plan_on(&graph(64, 2.0), &Home::default(), &Policy::default(), &[cpu(), gpu(30.0)]);
+    let decisions: Vec<Decision> = serde_json::from_str(&plan.explain_json()).unwrap();
+    let same = |(a, b): (&Decision, &Decision)| (&a.nodes, a.device, a.reason) == (&b.nodes, b.device, b.reason);
+    assert!(decisions.iter().zip(&plan.decisions).all(same) && decisions.len() == 2);
+    assert_eq!(decisions[0].reason.code(), "cut");
+    let flip = decisions[0].flip.unwrap();
+    assert_eq!(flip.device, DeviceId(1));
+    assert!(flip.at_times.is_some_and(|times| times > 1.0 && times < 1000.0), "{flip:?}");
+}
+
+#[test]
+fn a_flip_is_where_the_device_flips() {
+    let on = |n: usize| plan_on(&graph(n, 2.0), &Home::default(), &Policy::default(), &[cpu(), gpu(30.0)]);
+    let first = (8..512).find(|&n| on(n).decisions[0].device == DeviceId(1)).unwrap();
+    let below = on(first * 7 / 8).decisions[0].flip.unwrap().at_times.unwrap();
+    let far = on(first / 2).decisions[0].flip.unwrap().at_times.unwrap();
+    assert!(below < 2.0 && far > 2.0, "{first}: {below} {far}");
+}
+
+#[test]
+fn passes_are_named_in_order() {
+    let (caps, profile) = (breakeven_ir::Caps::host(), breakeven_plan::DeviceProfile::default());
+    let name = "cpu".to_owned();
+    let view = breakeven_plan::DeviceView {
+        name,
+        caps: &caps,
+        profile: &profile,
+        supports: &common::anything,
+        automatic: true,
+    };
+    let machine = breakeven_plan::Machine { devices: vec![view] };
+    let mut names = Vec::new();
+    let mut note = |pass: Pass| names.push(pass.name());
+    breakeven_plan::plan_observed(&graph(8, 1.0), &Home::default(), &Policy::default(), &machine, &mut note).unwrap();
+    assert_eq!(names, ["fuse", "place", "lower", "slots"]);
+}
+
+#[test]
+fn a_cache_knows_graphs_by_all_that_a_plan_holds() {
+    let key = |graph: &Graph, home: &Home, policy: &Policy| PlanKey::new(graph, home, policy);
+    let (home, policy) = (Home::default(), Policy::default());
+    let one = key(&graph(8, 1.0), &home, &policy);
+    assert_eq!(one, key(&graph(8, 1.0), &home, &policy));
+    let source = Source { layout: Layout::dense([8, 8]), places: vec![Place::Device(DeviceId(1))] };
+    let moved = Home { inputs: BTreeMap::from([(breakeven_ir::NodeId(0), source)]), ..Home::default() };
+    let others = [
+        key(&graph(9, 1.0), &home, &policy),
+        key(&graph(8, 2.0), &home, &policy),
+        key(&graph(8, 1.0), &moved, &policy),
+        key(&graph(8, 1.0), &Home { read: vec![false], ..Home::default() }, &policy),
+        key(&graph(8, 1.0), &home, &Policy { fuse: false, ..Policy::default() }),
+    ];
+    assert!(others.iter().all(|other| *other != one));
+}
+
+#[test]
+fn a_cache_keeps_what_was_used_last() {
+    let keyed = |n: usize| {
+        let graph = graph(n, 1.0);
+        let plan = Arc::new(plan_on_cpu(&graph, &Home::default(), &Policy::default()));
+        (PlanKey::new(&graph, &Home::default(), &Policy::default()), plan)
+    };
+    let (a, b, c) = (keyed(1), keyed(2), keyed(3));
+    let mut cache = PlanCache::new(2);
+    cache.insert(a.0, a.1.clone());
+    cache.insert(b.0, b.1);
+    assert_eq!(cache.get(a.0), Some(a.1));
+    cache.insert(c.0, c.1);
+    assert!(cache.get(a.0).is_some() && cache.get(b.0).is_none() && cache.get(c.0).is_some());
+    cache.clear();
+    assert!(cache.is_empty() && cache.get(a.0).is_none());
+}
+
+#[test]
+fn a_plan_that_was_tampered_with_does_not_verify() {
+    let mut w = Write(Graph::new());
+    let x = w.input(&[4, 8]);
+    let y = w.op(Op::RowWise(breakeven_ir::RowWise::Softmax, 1), &[x]);
+    let z = w.op(Op::RowWise(breakeven_ir::RowWise::Softmax, 0), &[y]);
+    w.0.want(z);
+    let plan = plan_on_cpu(&w.0, &Home::default(), &Policy::default());
+    assert_eq!(plan.verify(), Ok(()));
+    let broken = |change: &dyn Fn(&mut breakeven_plan::Plan)| {
+        let mut plan = plan.clone();
+        change(&mut plan);
+        plan.verify().is_err()
+    };
+    assert!(broken(&|plan| plan.slots[0].bytes -= 1));
+    assert!(broken(&|plan| drop(plan.steps.remove(0))));
+    assert!(broken(&|plan| plan.slots[1].device = DeviceId(3)));
+    assert!(broken(&|plan| match &mut plan.steps[1] {
+        Step::Run { launch, .. } => launch.outputs[0] = launch.inputs[0],
+        other => unreachable!("{other:?}"),
+    }));
+}
