@@ -101,16 +101,20 @@ fn all<T: Swept, V: Float + Chunk, S: Simd>() -> [Sweep; 4] {
 unsafe fn map<T: Element, V: Chunk>(from: *const T, to: *mut T, n: usize, f: impl Fn(V) -> V) {
     let whole = n - n % V::LEN;
     let mut tail = [T::from_f(0.0); 16];
+    let (mut source, mut target, mut count) = (from, to, whole);
     // SAFETY: the caller's contract; the tail holds the longest chunk.
     unsafe {
-        for i in (0..whole).step_by(V::LEN) {
-            f(V::load(from.add(i).cast())).store(to.add(i).cast());
-        }
-        if whole < n {
+        loop {
+            for i in (0..count).step_by(V::LEN) {
+                f(V::load(source.add(i).cast())).store(target.add(i).cast());
+            }
+            if whole == n || source == tail.as_ptr() {
+                break;
+            }
             std::ptr::copy_nonoverlapping(from.add(whole), tail.as_mut_ptr(), n - whole);
-            f(V::load(tail.as_ptr().cast())).store(tail.as_mut_ptr().cast());
-            std::ptr::copy_nonoverlapping(tail.as_ptr(), to.add(whole), n - whole);
+            (source, target, count) = (tail.as_ptr(), tail.as_mut_ptr(), V::LEN);
         }
+        std::ptr::copy_nonoverlapping(tail.as_ptr(), to.add(whole), n - whole);
     }
 }
 
@@ -150,7 +154,13 @@ unsafe fn exponentials<T: Swept, V: Float + Chunk, S: Simd>(
         let count = BLOCK.min(n - start);
         // SAFETY: `start + count <= n`.
         unsafe {
-            map::<T, V>(from.add(start), to.add(start), count, |x| (x - middle).exp());
+            map::<T, V>(
+                from.add(start),
+                to.add(start),
+                count,
+                #[inline(always)]
+                |x| (x - middle).exp(),
+            );
             sum += T::sum(simd, to.add(start), count);
         }
     }
@@ -168,7 +178,13 @@ unsafe fn softmax<T: Swept, V: Float + Chunk, S: Simd>(from: *const u8, to: *mut
             let max = largest(simd, from, n);
             let sum = exponentials::<T, V, S>(simd, from, to, n, max);
             let scale = zero::<T, V>().lit(1.0 / sum);
-            map::<T, V>(to, to, n, |x| x * scale);
+            map::<T, V>(
+                to,
+                to,
+                n,
+                #[inline(always)]
+                |x| x * scale,
+            );
         },
     );
 }

@@ -120,7 +120,8 @@ impl Builder<'_> {
 
     fn give(&mut self, index: usize, given: Given, slot: usize) -> Result<(), ExecError> {
         let device = self.plan.slots[slot].device;
-        let in_place = self.device(device)?.caps().host_memory;
+        // A slot that launches write later needs memory of its own: the caller's bytes are only read.
+        let in_place = self.device(device)?.caps().host_memory && self.plan.slots[slot].is_upload;
         let open = self.on(index, device)?;
         if in_place {
             open.imports.push((given, slot));

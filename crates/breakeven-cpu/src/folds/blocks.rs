@@ -1,7 +1,7 @@
 //! Blocks of f32 folded in registers.
 
-use breakeven_ir::Number;
-use fearless_simd::{Simd, SimdBase, SimdWiden};
+use breakeven_ir::Float;
+use fearless_simd::{Simd, SimdBase, SimdMask, SimdWiden};
 
 use crate::domain::BLOCK;
 use crate::lanes::{Chunk, Lanes};
@@ -90,18 +90,28 @@ pub(crate) unsafe fn extreme<S: Simd>(_: S, from: *const f32, n: usize, smallest
         // SAFETY: `i + LEN <= n`.
         let at = |i: usize| unsafe { Lanes::<S>::load(from.add(i).cast()) };
         let mut lanes: [Lanes<S>; 4] = std::array::from_fn(|k| at(k * S::f32s::LEN));
+        let mut nans: [_; 4] = std::array::from_fn(|k| lanes[k].is_nan());
         for i in (0..whole).step_by(4 * S::f32s::LEN) {
-            for (k, lane) in lanes.iter_mut().enumerate() {
+            for k in 0..4 {
                 let x = at(i + k * S::f32s::LEN);
-                *lane = if smallest { lane.smaller(x) } else { lane.larger(x) };
+                nans[k] = nans[k] | x.is_nan();
+                lanes[k] = better(lanes[k], x, smallest);
             }
         }
-        for lane in lanes {
-            best = lane.0.as_slice().iter().fold(best, |a, &b| scalar(a, b));
+        if (nans[0] | nans[1] | nans[2] | nans[3]).0.any_true() {
+            return f32::NAN;
         }
+        let four = better(better(lanes[0], lanes[1], smallest), better(lanes[2], lanes[3], smallest), smallest);
+        best = four.0.as_slice().iter().fold(best, |a, &b| scalar(a, b));
     }
     // SAFETY: `i < n`.
     (whole..n).fold(best, |a, i| scalar(a, unsafe { from.add(i).read() }))
+}
+
+/// Lane by lane the larger (or smaller) one; anything where either is NaN.
+#[inline(always)]
+fn better<S: Simd>(a: Lanes<S>, b: Lanes<S>, smallest: bool) -> Lanes<S> {
+    Lanes(if smallest { a.0.min(b.0) } else { a.0.max(b.0) })
 }
 
 /// Sum in double precision.

@@ -10,6 +10,10 @@ use crate::program::Scratch;
 /// Rows and columns of one tile: large enough that packing is cheap, and the same whatever the thread count, so that a
 /// result does not depend on it.
 const TILE: usize = 256;
+/// Fewer tiles than this are made smaller.
+const FEW: usize = 8;
+/// Products in the smallest tile that large ones are cut into.
+const LEAST: usize = 1 << 20;
 
 /// Writes `rows x columns` sums to `to`, row-major without gaps.
 type Product = unsafe fn(&Shapes, *const u8, *const u8, *mut u8);
@@ -76,7 +80,7 @@ impl CpuMatMul {
             extras: kernel.inputs.len(),
             width: dtype.bytes(),
             out_width: kernel.out.dtype.bytes(),
-            tile: tile(kernel.m, kernel.n),
+            tile: tile(&shapes),
             nanoseconds: work.flops as f64 * machine.tuning.ns_per_product_flop,
         })
     }
@@ -130,9 +134,18 @@ impl CpuMatMul {
     }
 }
 
-/// Extents of one tile.
-fn tile(m: usize, n: usize) -> (usize, usize) {
-    (m.clamp(1, TILE), n.clamp(1, TILE))
+/// Extents of one tile: halved while there are few of them and each is still worth a thread's while.
+fn tile(shapes: &Shapes) -> (usize, usize) {
+    let (mut rows, mut columns) = (shapes.m.clamp(1, TILE), shapes.n.clamp(1, TILE));
+    let tiles = |rows: usize, columns: usize| shapes.m.div_ceil(rows) * shapes.n.div_ceil(columns);
+    while tiles(rows, columns) < FEW && rows * columns * shapes.k >= 2 * LEAST {
+        if rows >= columns {
+            rows = rows.div_ceil(2).next_multiple_of(16);
+        } else {
+            columns = columns.div_ceil(2).next_multiple_of(16);
+        }
+    }
+    (rows, columns)
 }
 
 /// The batch axes of `operands`.

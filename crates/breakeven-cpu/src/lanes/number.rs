@@ -1,9 +1,10 @@
 //! f32 lanes: arithmetic, comparisons, loads and stores.
 
+use std::any::TypeId;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Sub};
 
 use breakeven_ir::{Mask, Number};
-use fearless_simd::{ExtractToken, Select, Simd, SimdBase, SimdMask};
+use fearless_simd::{ExtractToken, Fallback, Select, Simd, SimdBase, SimdMask};
 
 use super::Chunk;
 
@@ -27,6 +28,13 @@ impl<S: Simd> Lanes<S> {
         let lanes = self.0.as_slice();
         Lanes(S::f32s::from_fn(self.simd(), |i| f(lanes[i])))
     }
+}
+
+/// True where the instructions for maximum and minimum give a NaN in their second operand: those of x86 give the second
+/// operand whenever they cannot compare, those of NEON give any NaN.
+#[inline(always)]
+fn picks_nan<S: Simd>() -> bool {
+    cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) && TypeId::of::<S>() != TypeId::of::<Fallback>()
 }
 
 macro_rules! operators {
@@ -79,12 +87,18 @@ impl<S: Simd> Number for Lanes<S> {
     }
     #[inline(always)]
     fn larger(self, other: Self) -> Self {
+        if picks_nan::<S>() {
+            return Lanes(self.0.simd_ne(self.0).select(self.0, self.0.max(other.0)));
+        }
         // A NaN in `other` makes the first comparison false, which picks it.
         let first = self.0.simd_gt(other.0) | self.0.simd_ne(self.0);
         Lanes(first.select(self.0, other.0))
     }
     #[inline(always)]
     fn smaller(self, other: Self) -> Self {
+        if picks_nan::<S>() {
+            return Lanes(self.0.simd_ne(self.0).select(self.0, self.0.min(other.0)));
+        }
         let first = self.0.simd_lt(other.0) | self.0.simd_ne(self.0);
         Lanes(first.select(self.0, other.0))
     }

@@ -179,6 +179,10 @@ impl Device for SimDevice {
         submission.fate = fate;
         submission.timing.dispatch = self.options.speed.per_submit;
         *state.lanes.free(lane) = submission.finish;
+        if self.caps().host_memory {
+            // A device in the host's memory works on the caller's thread.
+            self.clock.advance_to(submission.finish);
+        }
         state.launches += steps.iter().filter(|s| matches!(s, SegmentStep::Launch(_))).count() as u64;
         state.submissions.push(submission);
         Ok(Ticket(state.submissions.len() as u64 - 1))

@@ -14,7 +14,8 @@ pub(super) struct Probe {
     pub memory: fn(usize) -> Kernel,
 }
 
-const ELEMENTS: &[usize] = &[1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26];
+const ELEMENTS: &[usize] =
+    &[1 << 4, 1 << 6, 1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26];
 
 pub(super) const PROBES: &[Probe] = &[
     Probe { class: Class::Map, sizes: ELEMENTS, math: gelus, memory: add },
@@ -22,7 +23,7 @@ pub(super) const PROBES: &[Probe] = &[
     Probe { class: Class::RowWise, sizes: ELEMENTS, math: softmax, memory: norm },
     Probe {
         class: Class::MatMul,
-        sizes: &[8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
+        sizes: &[2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
         math: square,
         memory: thin,
     },
@@ -134,13 +135,13 @@ fn thin(n: usize) -> Kernel {
     matmul(1, n, n)
 }
 
-/// Rows of 64, all from one table.
+/// Rows of 16, all from one table.
 fn gather(n: usize) -> Kernel {
-    let rows = (n / 64).max(1);
+    let rows = n / 16;
     Kernel::Gather(Gather {
         axis: 0,
-        source: dense(&[rows, 64]),
+        source: dense(&[rows, 16]),
         index: Operand::new(DType::I64, Layout::dense(rows)),
-        out: dense(&[rows, 64]),
+        out: dense(&[rows, 16]),
     })
 }

@@ -1,0 +1,226 @@
+//! Times single kernels on the CPU device: best and lower quartile, outputs checked first, buffers reused.
+//!
+//! `cargo run --release -p breakeven-cpu --example bench [threads] [filter]`
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use breakeven_cpu::{CpuDevice, CpuOptions};
+use breakeven_device::{
+    Binding, Buffer, Device, HostBytes, Lane, MemoryKind, Prepared, ReadCell, Result, Segment, SegmentStep,
+};
+use breakeven_ir::{
+    DType, Expr, ExprBuilder, Fold, Kernel, Launch, Layout, Map, MatMul, Operand, ReduceRows, Row, RowWise,
+    RowWiseKernel, Scalar, Shape,
+};
+
+fn main() -> Result<()> {
+    let mut words = std::env::args().skip(1);
+    let threads = words.next().and_then(|w| w.parse().ok());
+    let filter = words.next().unwrap_or_default();
+    let device = CpuDevice::new(CpuOptions { threads, ..CpuOptions::default() })?;
+    println!("{}; inputs and outputs are pooled buffers that were touched before", device.info().driver);
+    println!("{:24} {:>11} {:>11} {:>9} {:>9}", "kernel", "best", "quartile", "GFLOP/s", "GB/s");
+    for (name, kernel) in cases().into_iter().filter(|(name, _)| name.contains(&filter)) {
+        let bench = Bench::new(&device, kernel)?;
+        bench.check(&device);
+        bench.report(&device, &name)?;
+    }
+    Ok(())
+}
+
+struct Bench {
+    kernel: Kernel,
+    prepared: Arc<dyn Prepared>,
+    buffers: Vec<Buffer>,
+    inputs: Vec<Vec<u8>>,
+}
+
+impl Bench {
+    fn new(device: &CpuDevice, kernel: Kernel) -> Result<Bench> {
+        let bytes = |o: &&Operand| -> Vec<u8> {
+            let value = |i: u32| (i.wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 23) as f32 - 1.0;
+            (0..o.span_bytes() as u32 / 4).flat_map(|i| value(i).to_le_bytes()).collect()
+        };
+        let inputs: Vec<Vec<u8>> = kernel.inputs().iter().map(bytes).collect();
+        let sizes = inputs.iter().map(|b| b.len() as u64).chain(kernel.outputs().into_iter().map(Operand::span_bytes));
+        let buffers: Vec<Buffer> = sizes.map(|n| device.alloc(n, MemoryKind::Resident)).collect::<Result<_>>()?;
+        let upload = |i: usize| SegmentStep::Upload { upload: i, slot: i };
+        let uploads = inputs.iter().map(|b| HostBytes::from_vec(b.clone())).collect();
+        let segment = Segment { steps: (0..inputs.len()).map(upload).collect() };
+        let binding = Binding { buffers: buffers.clone(), uploads, reads: Vec::new() };
+        device.submit(&device.prepare(&segment)?, binding, Lane::CopyIn, &[])?;
+        let launch = Launch {
+            kernel: kernel.clone(),
+            inputs: (0..inputs.len()).collect(),
+            outputs: (inputs.len()..buffers.len()).collect(),
+            workspace: None,
+        };
+        let prepared = device.prepare(&Segment { steps: vec![SegmentStep::Launch(Box::new(launch))] })?;
+        Ok(Bench { kernel, prepared, buffers, inputs })
+    }
+
+    fn run(&self, device: &CpuDevice) -> Result<()> {
+        let binding = Binding { buffers: self.buffers.clone(), ..Binding::default() };
+        device.submit(&self.prepared, binding, Lane::Compute, &[]).map(drop)
+    }
+
+    /// Compares with the reference where that takes less than a few seconds.
+    fn check(&self, device: &CpuDevice) {
+        self.run(device).expect("it runs");
+        if self.kernel.work().flops > 100_000_000 {
+            return;
+        }
+        let out = self.kernel.outputs()[0];
+        let mut want = vec![0; out.span_bytes() as usize];
+        let inputs: Vec<&[u8]> = self.inputs.iter().map(Vec::as_slice).collect();
+        self.kernel.reference(&inputs, &mut [&mut want]);
+        let slot = self.inputs.len();
+        let read = SegmentStep::Download { slot, bytes: out.span_bytes(), read: 0 };
+        let cell = ReadCell::new();
+        let binding = Binding { buffers: self.buffers.clone(), reads: vec![cell.clone()], ..Binding::default() };
+        let prepared = device.prepare(&Segment { steps: vec![read] }).expect("a download");
+        device.submit(&prepared, binding, Lane::CopyOut, &[]).expect("it downloads");
+        let got = cell.take().expect("it is filled");
+        for at in 0..out.span_bytes() as usize / 4 {
+            let value = |bytes: &[u8]| Scalar::load(DType::F32, bytes, at).to_f64();
+            let (g, w) = (value(&got), value(&want));
+            assert!((g - w).abs() <= 1e-4 * w.abs().max(1.0), "{at}: {g}, not {w}");
+        }
+    }
+
+    fn report(&self, device: &CpuDevice, name: &str) -> Result<()> {
+        let start = Instant::now();
+        let mut times = Vec::new();
+        while start.elapsed() < Duration::from_millis(300) || times.len() < 5 {
+            let each = Instant::now();
+            self.run(device)?;
+            black_box(&self.buffers);
+            times.push(each.elapsed().as_secs_f64());
+        }
+        times.sort_by(f64::total_cmp);
+        let (best, quartile) = (times[0], times[times.len() / 4]);
+        let work = self.kernel.work();
+        let rate = |amount: u64| amount as f64 / best / 1e9;
+        println!(
+            "{name:24} {:>8.2} µs {:>8.2} µs {:>9.1} {:>9.1}",
+            best * 1e6,
+            quartile * 1e6,
+            rate(work.flops),
+            rate(work.bytes)
+        );
+        Ok(())
+    }
+}
+
+fn row(name: &str) -> Expr {
+    Expr::row(Row::named(name).expect("a row of the table"), DType::F32)
+}
+
+fn dense(shape: impl Into<Shape>) -> Operand {
+    Operand::new(DType::F32, Layout::dense(shape))
+}
+
+fn cases() -> Vec<(String, Kernel)> {
+    let mut all = Vec::new();
+    for n in [1_000, 10_000, 100_000, 1_000_000, 16_000_000] {
+        for name in ["add", "relu", "exp", "gelu", "tanh", "sin"] {
+            all.push((format!("{name} {n}"), Kernel::Map(Map::dense(row(name), Vec::new(), [n]))));
+        }
+        all.push((format!("chain of 8 light {n}"), Kernel::Map(Map::dense(light_chain(), Vec::new(), [n]))));
+        all.push((format!("sum {n}"), reduce(Fold::Sum, (), [n])));
+        all.push((format!("max {n}"), reduce(Fold::Max, (), [n])));
+    }
+    for kind in [RowWise::Softmax, RowWise::LogSoftmax, RowWise::LayerNorm { epsilon: 1e-12 }] {
+        for (rows, length) in [(1_000, 1_000), (4_096, 384), (12 * 32 * 128, 128)] {
+            all.push((format!("{} {rows}x{length}", kind.name()), row_wise(kind, rows, length)));
+        }
+    }
+    all.push(("sum rows 1000x1000".to_owned(), reduce(Fold::Sum, [1_000], [1_000])));
+    all.push(("sum columns 1000x1000".to_owned(), columns(Fold::Sum, 1_000, 1_000)));
+    all.push(("argmax 1000x1000".to_owned(), reduce(Fold::Max, [1_000], [1_000])));
+    all.push(("bias 4096x384".to_owned(), bias(4_096, 384)));
+    all.push(("transpose 1024x1024".to_owned(), transpose(1_024)));
+    for n in [32, 64, 128, 256, 512, 1_024] {
+        all.push((format!("gemm {n}"), product(1, n, n, n, Expr::identity(DType::F32))));
+    }
+    all.push(("gemm 4096x384x384 +gelu".to_owned(), product(1, 4_096, 384, 384, row("gelu"))));
+    all.push(("gemm 48x 128x32x128".to_owned(), product(48, 128, 128, 32, Expr::identity(DType::F32))));
+    all.push(("gemm 16x1536x384".to_owned(), product(1, 16, 1_536, 384, Expr::identity(DType::F32))));
+    for n in [384, 2_048] {
+        all.push((format!("matvec {n}"), product(1, n, 1, n, Expr::identity(DType::F32))));
+        all.push((format!("vecmat {n}"), product(1, 1, n, n, Expr::identity(DType::F32))));
+    }
+    all
+}
+
+fn light_chain() -> Expr {
+    let mut b = ExprBuilder::default();
+    let mut x = b.arg(DType::F32);
+    for name in ["square", "neg", "abs", "relu", "square", "neg", "abs", "relu"] {
+        x = b.row(Row::named(name).expect("a row of the table"), DType::F32, &[x]);
+    }
+    b.finish(x)
+}
+
+fn reduce(fold: Fold, outer: impl Into<Shape>, inner: impl Into<Shape>) -> Kernel {
+    let (outer, inner) = (outer.into(), inner.into());
+    let both: Shape = outer.iter().chain(inner.iter()).copied().collect();
+    Kernel::Reduce(ReduceRows {
+        fold,
+        inputs: vec![dense(both)],
+        outs: vec![dense(outer.clone())],
+        outer,
+        inner,
+        pre: Expr::identity(DType::F32),
+        post: Expr::identity(DType::F32),
+        params: Vec::new(),
+    })
+}
+
+fn columns(fold: Fold, rows: usize, columns: usize) -> Kernel {
+    let Kernel::Reduce(mut kernel) = reduce(fold, [columns], [rows]) else { unreachable!("a reduction") };
+    kernel.inputs[0].layout = Layout::dense([rows, columns]).permute(&[1, 0]);
+    Kernel::Reduce(kernel)
+}
+
+fn row_wise(kind: RowWise, rows: usize, length: usize) -> Kernel {
+    Kernel::RowWise(RowWiseKernel {
+        kind,
+        outer: [rows].into(),
+        length,
+        pre: Expr::identity(DType::F32),
+        post: Expr::identity(DType::F32),
+        params: Vec::new(),
+        inputs: vec![dense([rows, length])],
+        out: dense([rows, length]),
+    })
+}
+
+fn bias(rows: usize, length: usize) -> Kernel {
+    let mut kernel = Map::dense(row("add"), Vec::new(), [rows, length]);
+    kernel.inputs[1].layout = Layout::dense([length]).broadcast(&[rows, length].into()).expect("it broadcasts");
+    Kernel::Map(kernel)
+}
+
+fn transpose(n: usize) -> Kernel {
+    let mut kernel = Map::dense(Expr::identity(DType::F32), Vec::new(), [n, n]);
+    kernel.inputs[0].layout = Layout::dense([n, n]).permute(&[1, 0]);
+    Kernel::Map(kernel)
+}
+
+fn product(batch: usize, m: usize, n: usize, k: usize, post: Expr) -> Kernel {
+    Kernel::MatMul(MatMul {
+        batch: [batch].into(),
+        m,
+        n,
+        k,
+        a: dense([batch, m, k]),
+        b: dense([batch, k, n]),
+        post,
+        params: Vec::new(),
+        inputs: Vec::new(),
+        out: dense([batch, m, n]),
+    })
+}
