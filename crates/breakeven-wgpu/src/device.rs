@@ -121,7 +121,7 @@ impl WgpuDevice {
         Ok(())
     }
 
-    fn prepared<'a>(work: &'a Arc<dyn Prepared>) -> Result<&'a WgpuPrepared> {
+    fn prepared(work: &Arc<dyn Prepared>) -> Result<&WgpuPrepared> {
         let any: &dyn Any = &**work;
         any.downcast_ref().ok_or_else(|| DeviceError::Driver("the segment was prepared by another device".into()))
     }

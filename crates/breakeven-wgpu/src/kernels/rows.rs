@@ -110,7 +110,7 @@ impl Rows {
         for l in 0..4 {
             let value = match self.reach[t] {
                 Reach::Splat => format!("q{t}"),
-                Reach::Quad => stored.from_word(&format!("q{t}[{l}]")),
+                Reach::Quad => stored.of_word(&format!("q{t}[{l}]")),
                 Reach::Each => format!("load{t}(q{t} + inner{t}(min(i + {l}u, args.length - 1u)))"),
             };
             writeln!(main, "let x{t}_{l}: {kind} = {value};").expect("strings take text");
@@ -120,7 +120,7 @@ impl Rows {
     /// Writes the stores of `y0` to `y3` as the quad from element `i` on of row `o`, as far as the row goes.
     pub fn keep(&self, main: &mut String, t: usize) {
         if self.reach[t] == Reach::Quad {
-            let words: Vec<String> = (0..4).map(|l| self.tensors[t].stored.to_word(&format!("y{l}"))).collect();
+            let words: Vec<String> = (0..4).map(|l| self.tensors[t].stored.as_word(&format!("y{l}"))).collect();
             writeln!(main, "store{t}(outer{t}(o) + i, vec4<u32>({}), 4u);", words.join(", "))
                 .expect("strings take text");
             return;

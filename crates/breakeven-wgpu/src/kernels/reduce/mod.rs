@@ -152,9 +152,9 @@ impl Stage<'_> {
         let name = format!("end{t}");
         self.ends.place(shader, &name, t, access.offset);
         if t < self.extras {
-            access.load(shader, &format!("{name}_load"))
+            access.load(shader, &format!("{name}_load"));
         } else {
-            access.store(shader, &format!("{name}_store"))
+            access.store(shader, &format!("{name}_store"));
         }
     }
 
