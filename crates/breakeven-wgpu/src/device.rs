@@ -63,6 +63,13 @@ impl WgpuDevice {
         self.gpu.counts.read()
     }
 
+    /// Gives the device up as if it were lost, for tests of what happens then.
+    pub fn destroy(&self) {
+        self.gpu.device.destroy();
+        self.gpu.verdict.lose("it was destroyed");
+        self.settle();
+    }
+
     /// The WGSL text of each dispatch that `kernel` becomes.
     pub fn texts(&self, kernel: &Kernel) -> std::result::Result<Vec<String>, Unsupported> {
         let plan = plan(&launch_of(kernel), &adapter::shaping(&self.gpu.limits))?;

@@ -251,6 +251,53 @@ fn what_is_refused_says_why() {
 }
 
 #[test]
+fn a_lost_device_fails_its_work_and_never_hangs() {
+    for device in devices() {
+        let work = device.prepare(&Segment { steps: vec![map("neg", 4, &[0], 1)] }).unwrap();
+        let buffers = vec![alloc(&device, 16), alloc(&device, 16)];
+        let binding = Binding { buffers, ..Binding::default() };
+        let ticket = device.submit(&work, binding.clone(), Lane::Compute, &[]).unwrap();
+        device.destroy();
+        assert!(matches!(device.wait(ticket, soon()), Err(DeviceError::Lost { .. })));
+        assert!(matches!(device.poll(ticket), Status::Failed(DeviceError::Lost { .. })));
+        assert!(matches!(device.submit(&work, binding, Lane::Compute, &[]), Err(DeviceError::Lost { .. })));
+        assert!(matches!(device.alloc(16, MemoryKind::Resident), Err(DeviceError::Lost { .. })));
+        assert_eq!(device.memory().pending, 0);
+    }
+}
+
+#[test]
+fn threads_share_a_device() {
+    for device in devices() {
+        let n = 1000;
+        let steps = vec![
+            SegmentStep::Upload { upload: 0, slot: 0 },
+            map("neg", n, &[0], 1),
+            SegmentStep::Download { slot: 1, bytes: 4 * n as u64, read: 0 },
+        ];
+        let work = device.prepare(&Segment { steps }).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (device, work) = (&device, &work);
+                scope.spawn(move || {
+                    for i in 0..20 {
+                        let value = (thread * 100 + i) as f32;
+                        let read = ReadCell::new();
+                        let buffers = vec![alloc(device, 4 * n as u64), alloc(device, 4 * n as u64)];
+                        let uploads = vec![HostBytes::from_vec(vec![value; n])];
+                        let binding = Binding { buffers, uploads, reads: vec![read.clone()] };
+                        let ticket = device.submit(work, binding, Lane::Compute, &[]).unwrap();
+                        device.wait(ticket, soon()).unwrap();
+                        assert_eq!(read.take().unwrap().elements::<f32>(), vec![-value; n]);
+                    }
+                });
+            }
+        });
+        assert_eq!(device.memory().pending, 0);
+    }
+}
+
+#[test]
 fn software_adapters_are_marked() {
     let backend = WgpuBackend::new(options(Limits::Adapter));
     for index in backend.software_adapters() {
