@@ -63,6 +63,13 @@ impl WgpuDevice {
         self.gpu.counts.read()
     }
 
+    /// Gives the device up as if it were lost, for tests of what happens then.
+    pub fn destroy(&self) {
+        self.gpu.device.destroy();
+        self.gpu.verdict.lose("it was destroyed");
+        self.settle();
+    }
+
     /// The WGSL text of each dispatch that `kernel` becomes.
     pub fn texts(&self, kernel: &Kernel) -> std::result::Result<Vec<String>, Unsupported> {
         let plan = plan(&launch_of(kernel), &adapter::shaping(&self.gpu.limits))?;
@@ -121,7 +128,7 @@ impl WgpuDevice {
         Ok(())
     }
 
-    fn prepared<'a>(work: &'a Arc<dyn Prepared>) -> Result<&'a WgpuPrepared> {
+    fn prepared(work: &Arc<dyn Prepared>) -> Result<&WgpuPrepared> {
         let any: &dyn Any = &**work;
         any.downcast_ref().ok_or_else(|| DeviceError::Driver("the segment was prepared by another device".into()))
     }

@@ -106,14 +106,6 @@ impl Flight {
         Ticket(id)
     }
 
-    /// A submission that has nothing to wait for.
-    pub fn start_ended(&mut self, timing: Timing) -> Ticket {
-        let id = self.next;
-        self.next += 1;
-        self.end(id, Ok(timing));
-        Ticket(id)
-    }
-
     /// Index of a submission in wgpu's count, while it is pending.
     pub fn index(&self, ticket: Ticket) -> Option<wgpu::SubmissionIndex> {
         self.pending.get(&ticket.0).map(|s| s.index.clone())
@@ -169,7 +161,7 @@ impl Flight {
     pub fn fail_all(&mut self, error: &DeviceError) -> Vec<Submission> {
         let pending = std::mem::take(&mut self.pending);
         self.bytes = 0;
-        pending.keys().for_each(|id| drop(self.ended.insert(*id, Err(error.clone()))));
+        self.ended.extend(pending.keys().map(|id| (*id, Err(error.clone()))));
         pending.into_values().collect()
     }
 

@@ -130,7 +130,9 @@ impl Gpu {
         let before = if age.is_zero() { Duration::MAX } else { self.now().saturating_sub(age) };
         let old = lock(&self.pool).trim(before);
         // Bind groups still hold the buffers; destroying frees their memory all the same.
-        old.iter().for_each(|raw| raw.buffer.destroy());
+        for raw in old {
+            raw.buffer.destroy();
+        }
         self.staging.trim(before);
     }
 
@@ -176,7 +178,9 @@ impl Drop for WgpuMemory {
     fn drop(&mut self) {
         if let Some(raw) = self.raw.take() {
             let refused = lock(&self.gpu.pool).put(self.bytes, raw, self.gpu.now());
-            refused.iter().for_each(|raw| raw.buffer.destroy());
+            if let Some(raw) = refused {
+                raw.buffer.destroy();
+            }
         }
     }
 }

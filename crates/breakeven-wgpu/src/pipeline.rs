@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use breakeven_device::Result;
+use breakeven_device::{DeviceError, Result};
 
 use crate::counters::count;
 use crate::errors::lock;
@@ -31,6 +31,34 @@ impl Pipelines {
         count(&gpu.counts.pipelines);
         lock(&self.0).insert(dispatch.text.clone(), made.clone());
         Ok(made)
+    }
+}
+
+/// Compilers that run side by side.
+const COMPILERS: usize = 8;
+
+impl Pipelines {
+    /// Compiles what is not known of `dispatches`, side by side: a driver takes up to 200 ms for one.
+    pub fn warm(&self, gpu: &Gpu, dispatches: &[&Dispatch]) -> Result<()> {
+        let mut missing: Vec<&Dispatch> = Vec::new();
+        for dispatch in dispatches {
+            let is_new =
+                !missing.iter().any(|m| m.text == dispatch.text) && !lock(&self.0).contains_key(&dispatch.text);
+            missing.extend(is_new.then_some(*dispatch));
+        }
+        if missing.len() < 2 {
+            return Ok(());
+        }
+        let part = missing.len().div_ceil(COMPILERS);
+        std::thread::scope(|scope| {
+            let compile = |part: &[&Dispatch]| part.iter().try_for_each(|d| self.get(gpu, d).map(drop));
+            let workers: Vec<_> = missing.chunks(part).map(|part| scope.spawn(move || compile(part))).collect();
+            let ended = |w: std::thread::ScopedJoinHandle<'_, Result<()>>| match w.join() {
+                Ok(result) => result,
+                Err(panic) => Err(DeviceError::Driver(crate::errors::panic_text(panic.as_ref()))),
+            };
+            workers.into_iter().try_for_each(ended)
+        })
     }
 }
 

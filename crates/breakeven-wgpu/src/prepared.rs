@@ -8,7 +8,7 @@ use breakeven_ir::Launch;
 
 use crate::counters::count;
 use crate::errors::lock;
-use crate::kernels::{Dispatch, plan};
+use crate::kernels::{Dispatch, Plan, Shaping, plan};
 use crate::memory::{Gpu, Raw};
 use crate::pipeline::{Pipeline, Pipelines};
 use crate::wgsl::{Bound, Place};
@@ -71,6 +71,8 @@ impl WgpuPrepared {
     /// Compiles every launch of `segment`.
     pub fn new(gpu: &Gpu, pipelines: &Pipelines, segment: &Segment) -> Result<WgpuPrepared> {
         let shaping = crate::adapter::shaping(&gpu.limits);
+        let mut plans = planned(segment, &shaping)?.into_iter();
+        pipelines.warm(gpu, &plans.as_slice().iter().flat_map(|(_, p)| &p.dispatches).collect::<Vec<_>>())?;
         let (mut steps, mut words, mut scratch) = (Vec::new(), Vec::new(), 0);
         for step in ordered(&segment.steps) {
             match step {
@@ -81,8 +83,8 @@ impl WgpuPrepared {
                 SegmentStep::Download { slot, bytes, read } => {
                     steps.push(Step::Download { slot: *slot, bytes: *bytes, read: *read });
                 }
-                SegmentStep::Launch(launch) => {
-                    let plan = plan(launch, &shaping)?;
+                SegmentStep::Launch(_) => {
+                    let (launch, plan) = plans.next().expect("launches keep their order");
                     if launch.workspace.is_none() {
                         scratch = scratch.max(plan.scratch);
                     }
@@ -158,6 +160,12 @@ impl WgpuPrepared {
         lock(&self.merged).insert(slot, made.clone());
         Ok(made)
     }
+}
+
+/// Every launch as dispatches.
+fn planned<'a>(segment: &'a Segment, shaping: &Shaping) -> Result<Vec<(&'a Launch, Plan)>> {
+    let launches = segment.steps.iter().filter_map(|s| if let SegmentStep::Launch(l) = s { Some(&**l) } else { None });
+    launches.map(|launch| Ok((launch, plan(launch, shaping)?))).collect()
 }
 
 fn make_ready(

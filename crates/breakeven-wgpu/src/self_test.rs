@@ -1,4 +1,11 @@
-//! What an adapter must get right before it is trusted.
+//! What an adapter must get right before it is trusted: each question is a kernel whose answer is known.
+
+use std::time::Duration;
+
+use breakeven_device::{
+    Binding, Deadline, Device, HostBytes, HostMemory, Lane, MemoryKind, ReadCell, Result, Segment, SegmentStep,
+};
+use breakeven_ir::{DType, Element, Expr, Fold, Kernel, Launch, Layout, Map, Operand, ReduceRows, Row, Shape};
 
 use crate::WgpuDevice;
 
@@ -11,7 +18,130 @@ pub struct SelfTestVerdict {
     pub failure: Option<String>,
 }
 
-/// Asks an adapter all questions.
-pub fn self_test(_: &WgpuDevice) -> Vec<SelfTestVerdict> {
-    Vec::new()
+type Question = fn(&WgpuDevice) -> Result<Option<String>>;
+
+const QUESTIONS: [(&str, Question); 7] = [
+    ("barriers hold: a tree sum of 1 to 64 is 2080", tree_sum),
+    ("dispatches see what came before: a two-stage sum of 4096 times 1 to 64 is right", two_stages),
+    ("NaN is kept by relu and maximum", nan_is_kept),
+    ("pow keeps the sign of odd powers", pow_keeps_signs),
+    ("denormals are copied", denormals_are_copied),
+    ("a launch of more than 65,535 groups reaches every element", many_groups),
+    ("what is uploaded is read back", read_back),
+];
+
+/// Asks an adapter all questions. A failure names what came and what should have.
+pub fn self_test(device: &WgpuDevice) -> Vec<SelfTestVerdict> {
+    let ask = |&(name, question): &(&'static str, Question)| SelfTestVerdict {
+        name,
+        failure: question(device).unwrap_or_else(|e| Some(e.to_string())),
+    };
+    QUESTIONS.iter().map(ask).collect()
+}
+
+/// Runs one kernel over dense inputs; the bytes of its first output.
+fn run(device: &WgpuDevice, kernel: Kernel, inputs: Vec<HostBytes>, bytes: u64) -> Result<HostMemory> {
+    let count = inputs.len();
+    let alloc = |bytes| device.alloc(bytes, MemoryKind::Resident);
+    let mut buffers = inputs.iter().map(|b| alloc(b.len() as u64)).collect::<Result<Vec<_>>>()?;
+    buffers.push(alloc(bytes)?);
+    let mut steps: Vec<SegmentStep> = (0..count).map(|slot| SegmentStep::Upload { upload: slot, slot }).collect();
+    let launch = Launch { kernel, inputs: (0..count).collect(), outputs: vec![count], workspace: None };
+    steps.push(SegmentStep::Launch(Box::new(launch)));
+    steps.push(SegmentStep::Download { slot: count, bytes, read: 0 });
+    let read = ReadCell::new();
+    let binding = Binding { buffers, uploads: inputs, reads: vec![read.clone()] };
+    let ticket = device.submit(&device.prepare(&Segment { steps })?, binding, Lane::Compute, &[])?;
+    device.wait(ticket, Deadline::after(Duration::from_secs(30)))?;
+    Ok(read.take().unwrap_or_else(|| HostMemory::zeroed(0)))
+}
+
+fn row(name: &str) -> Expr {
+    Expr::row(Row::named(name).expect("the row is in the table"), DType::F32)
+}
+
+fn map(device: &WgpuDevice, expr: Expr, inputs: &[&[f32]]) -> Result<HostMemory> {
+    let n = inputs[0].len();
+    let inputs = inputs.iter().map(|x| HostBytes::from_vec(x.to_vec())).collect();
+    run(device, Kernel::Map(Map::dense(expr, vec![], n)), inputs, 4 * n as u64)
+}
+
+fn sum(device: &WgpuDevice, values: Vec<f32>) -> Result<f32> {
+    let operand = |shape: Shape| Operand::new(DType::F32, Layout::dense(shape));
+    let kernel = Kernel::Reduce(ReduceRows {
+        fold: Fold::Sum,
+        outer: Shape::scalar(),
+        inner: Shape::from(values.len()),
+        pre: Expr::identity(DType::F32),
+        post: Expr::identity(DType::F32),
+        params: vec![],
+        inputs: vec![operand(Shape::from(values.len()))],
+        outs: vec![operand(Shape::scalar())],
+    });
+    Ok(run(device, kernel, vec![HostBytes::from_vec(values)], 4)?.elements::<f32>().first().copied().unwrap_or(0.0))
+}
+
+fn unless_equal<T: PartialEq + std::fmt::Debug + ?Sized>(got: &T, want: &T) -> Option<String> {
+    (got != want).then(|| format!("it gave {got:?} and not {want:?}"))
+}
+
+fn tree_sum(device: &WgpuDevice) -> Result<Option<String>> {
+    Ok(unless_equal(&sum(device, (1..=64u8).map(f32::from).collect())?, &2080.0))
+}
+
+/// Long enough to be folded in chunks, whose results a second dispatch folds. All partial sums are exact.
+fn two_stages(device: &WgpuDevice) -> Result<Option<String>> {
+    let values: Vec<f32> = (0..64 * 1024u32).map(|i| if i % 16 == 0 { ((i / 16) + 1) as f32 } else { 0.0 }).collect();
+    Ok(unless_equal(&sum(device, values)?, &8_390_656.0))
+}
+
+fn nan_is_kept(device: &WgpuDevice) -> Result<Option<String>> {
+    let (x, y) = ([f32::NAN, 1.0, f32::NAN, -1.0], [1.0, f32::NAN, f32::NAN, 2.0]);
+    let relu: Vec<bool> = map(device, row("relu"), &[&x])?.elements::<f32>().iter().map(|v| v.is_nan()).collect();
+    let both = map(device, row("maximum"), &[&x, &y])?;
+    let both: Vec<bool> = both.elements::<f32>().iter().map(|v| v.is_nan()).collect();
+    Ok(unless_equal(&(relu, both), &(vec![true, false, true, false], vec![true, true, true, false])))
+}
+
+fn pow_keeps_signs(device: &WgpuDevice) -> Result<Option<String>> {
+    let got = map(device, row("pow"), &[&[-2.0, -2.0, 0.0, 1.0], &[3.0, 2.0, 0.0, f32::NAN]])?;
+    Ok(unless_equal(got.elements::<f32>(), [-8.0, 4.0, 1.0, 1.0].as_slice()))
+}
+
+fn denormals_are_copied(device: &WgpuDevice) -> Result<Option<String>> {
+    let x = [f32::from_bits(1), -f32::from_bits(77), f32::MIN_POSITIVE / 2.0, 0.0];
+    let got = map(device, Expr::identity(DType::F32), &[&x])?;
+    let bits: Vec<u32> = got.elements::<f32>().iter().map(|v| v.to_bits()).collect();
+    Ok(unless_equal(bits.as_slice(), &x.map(f32::to_bits)))
+}
+
+/// A transposing copy writes one element with each invocation: 66,000 groups of 256.
+fn many_groups(device: &WgpuDevice) -> Result<Option<String>> {
+    let (rows, columns) = (66_000, 256);
+    let shape = Shape::from([rows, columns]);
+    let source = Layout::dense([columns]).broadcast(&shape).expect("a row broadcasts over rows");
+    // Written backwards, so that the output does not lie densely and no invocation takes four.
+    let out = Layout::dense(shape).slice(1, columns - 1, columns, -1);
+    let kernel = Kernel::Map(Map {
+        expr: Expr::identity(DType::I32),
+        params: vec![],
+        inputs: vec![Operand::new(DType::I32, source)],
+        out: Operand::new(DType::I32, out),
+    });
+    let values: Vec<i32> = (0..columns as i32).collect();
+    let got = run(device, kernel, vec![HostBytes::from_vec(values)], 4 * (rows * columns) as u64)?;
+    let wrong = got.elements::<i32>().iter().enumerate().find(|(i, v)| **v != (columns - 1 - i % columns) as i32);
+    Ok(wrong.map(|(i, v)| format!("element {i} is {v}")))
+}
+
+fn read_back(device: &WgpuDevice) -> Result<Option<String>> {
+    fn bytes<T: Element>(device: &WgpuDevice, values: Vec<T>) -> Result<Vec<u8>> {
+        let kernel = Kernel::Map(Map::dense(Expr::identity(T::DTYPE), vec![], values.len()));
+        let bytes = size_of_val(values.as_slice()) as u64;
+        Ok(run(device, kernel, vec![HostBytes::from_vec(values)], bytes)?.to_vec())
+    }
+    let values: Vec<u8> = (0..1_000_003u32).map(|i| (i % 251) as u8).collect();
+    let got = bytes(device, values.clone())?;
+    let wrong = got.iter().zip(&values).position(|(a, b)| a != b);
+    Ok(wrong.map(|i| format!("byte {i} came back as {}", got[i])))
 }

@@ -34,14 +34,13 @@ impl Staging {
     pub fn fill(&self, gpu: &Gpu, bytes: &[u8]) -> Result<wgpu::Buffer> {
         let wanted = bytes.len() as u64;
         let pooled = lock(&self.write).take(wanted);
-        let buffer = match pooled {
-            Some(buffer) => buffer,
-            None => {
-                let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
-                let made = gpu.create_buffer(wanted, usage, true)?;
-                lock(&self.write).made(wanted);
-                made
-            }
+        let buffer = if let Some(buffer) = pooled {
+            buffer
+        } else {
+            let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
+            let made = gpu.create_buffer(wanted, usage, true)?;
+            lock(&self.write).made(wanted);
+            made
         };
         let range = buffer.slice(..wanted.next_multiple_of(16)).get_mapped_range_mut();
         let mut view = range.map_err(|e| DeviceError::Driver(format!("staging memory cannot be written: {e}")))?;

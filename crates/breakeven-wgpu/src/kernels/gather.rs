@@ -13,7 +13,7 @@ const SOURCE: usize = 0;
 const INDEX: usize = 1;
 const OUT: usize = 2;
 
-pub(super) fn plan(plan: &mut Plan, k: &Gather, inputs: Vec<Tensor>, mut outs: Vec<Tensor>) -> Result<(), Unsupported> {
+pub(super) fn plan(plan: &mut Plan, k: &Gather, inputs: &[Tensor], mut outs: Vec<Tensor>) -> Result<(), Unsupported> {
     let out = outs.remove(0);
     let words = word_output(plan, &out);
     let extent = k.source.layout.shape[k.axis];
@@ -48,7 +48,7 @@ pub(super) fn plan(plan: &mut Plan, k: &Gather, inputs: Vec<Tensor>, mut outs: V
 
 /// Source, index and output over the shape of the output: the source does not move along index axes, nor the index along
 /// the others.
-fn spread(k: &Gather, inputs: Vec<Tensor>, out: Tensor) -> Vec<Tensor> {
+fn spread(k: &Gather, inputs: &[Tensor], out: Tensor) -> Vec<Tensor> {
     let shape = &out.layout.shape;
     let picked = k.index.layout.shape.rank();
     let over = |tensor: &Tensor, strides: Strides| Tensor {

@@ -100,7 +100,7 @@ fn by_quads(shader: &mut Shader, body: &Body, params: &[f64], tensors: &[Tensor]
     function(shader, "element", &types(tensors), body, params);
     let lane = |l: usize| {
         let operands: Vec<String> = (0..last).map(|t| format!("x{t}_{l}")).collect();
-        tensors[last].stored.to_word(&format!("element({})", operands.join(", ")))
+        tensors[last].stored.as_word(&format!("element({})", operands.join(", ")))
     };
     writeln!(main, "    store(args.o + e, vec4<u32>({}, {}, {}, {}), args.n - e);", lane(0), lane(1), lane(2), lane(3))
         .expect("strings take text");
@@ -161,7 +161,7 @@ fn fetch(
     for l in 0..4 {
         let value = match reach {
             Reach::Splat | Reach::One => format!("q{t}"),
-            Reach::Dense | Reach::Quad => tensor.stored.from_word(&format!("q{t}[{l}]")),
+            Reach::Dense | Reach::Quad => tensor.stored.of_word(&format!("q{t}[{l}]")),
             Reach::Each => format!("load{t}(at{t}(min(e + {l}u, n)))"),
         };
         writeln!(main, "    let x{t}_{l}: {kind} = {value};").expect("strings take text");

@@ -17,11 +17,12 @@ use crate::wgsl::{Access, GROUP, Shader, Tensor, Walk, bind, function, type_name
 const STEP: usize = 4 * GROUP as usize;
 
 /// Sides of tiles with the rows and columns that one invocation computes, the largest first, and the fewest tiles that
-/// pay for the side: large tiles read less, small ones keep more of a device busy. Measured on an H100.
-const SIDES: [Side; 3] = [
-    Side { side: 128, rows: 8, columns: 8, least: 128 },
-    Side { side: 64, rows: 4, columns: 4, least: 32 },
-    Side { side: 32, rows: 1, columns: 4, least: 0 },
+/// pay for the side: large tiles read less, small ones keep more of a device busy. Chosen by the shape of the product
+/// alone, so that the order of its sums is the same on every device.
+const TILES: [Tile; 3] = [
+    Tile { side: 128, rows: 8, columns: 8, least: 128 },
+    Tile { side: 64, rows: 4, columns: 4, least: 32 },
+    Tile { side: 32, rows: 1, columns: 4, least: 0 },
 ];
 
 /// With fewer tiles than this, long sums are split.
@@ -32,7 +33,7 @@ const LEAST_PART: usize = 512;
 const LONGEST_PART: usize = 1 << 17;
 
 #[derive(Clone, Copy, Debug)]
-struct Side {
+struct Tile {
     side: usize,
     rows: usize,
     columns: usize,
@@ -53,12 +54,12 @@ pub(super) fn plan(
     let post = body_of(&k.post)?;
     let words = word_output(plan, &out);
     let extras = inputs.split_off(2);
-    let side = side_of(k);
-    let part = part_of(k, side);
+    let tile = tile_of(k);
+    let part = part_of(k, tile);
     if part >= k.k {
-        push(plan, k, side, &inputs, (extras, words.clone()), (&post, &k.params), k.k);
+        push(plan, k, tile, &inputs, (extras, words.clone()), (&post, &k.params), k.k);
     } else {
-        split(plan, k, side, &inputs, extras, words.clone(), part)?;
+        split(plan, k, tile, &inputs, extras, words.clone(), part)?;
     }
     pack(plan, words, out)
 }
@@ -67,15 +68,15 @@ fn tiles(k: &MatMul, side: usize) -> usize {
     k.batch.elements() * k.m.div_ceil(side) * k.n.div_ceil(side)
 }
 
-fn side_of(k: &MatMul) -> Side {
-    let fits = |s: &&Side| 2 * k.m.min(k.n) > s.side && tiles(k, s.side) >= s.least;
-    SIDES.iter().find(fits).copied().unwrap_or(SIDES[2])
+fn tile_of(k: &MatMul) -> Tile {
+    let fits = |s: &&Tile| 2 * k.m.min(k.n) > s.side && tiles(k, s.side) >= s.least;
+    TILES.iter().find(fits).copied().unwrap_or(TILES[2])
 }
 
 /// How much of a sum one workgroup takes.
-fn part_of(k: &MatMul, side: Side) -> usize {
+fn part_of(k: &MatMul, tile: Tile) -> usize {
     let has_room = k.batch.rank() + 3 <= breakeven_ir::MAX_RANK;
-    let wanted = SPLIT_BELOW.div_ceil(tiles(k, side.side)).min(k.k / LEAST_PART);
+    let wanted = SPLIT_BELOW.div_ceil(tiles(k, tile.side)).min(k.k / LEAST_PART);
     let parts = if has_room { wanted.max(k.k.div_ceil(LONGEST_PART)).max(1) } else { 1 };
     k.k.div_ceil(parts).next_multiple_of(32)
 }
@@ -84,7 +85,7 @@ fn part_of(k: &MatMul, side: Side) -> usize {
 fn split(
     plan: &mut Plan,
     k: &MatMul,
-    side: Side,
+    tile: Tile,
     inputs: &[Tensor],
     extras: Vec<Tensor>,
     out: Tensor,
@@ -96,7 +97,7 @@ fn split(
     let start = plan.take_scratch(4 * all.elements() as u64);
     let scratch = Tensor::scratch(k.a.dtype, &all, start);
     let identity = Expr::identity(k.a.dtype);
-    push(plan, k, side, inputs, (vec![], scratch.clone()), (&identity.lower(), &[]), part);
+    push(plan, k, tile, inputs, (vec![], scratch.clone()), (&identity.lower(), &[]), part);
     let sums = ReduceRows {
         fold: Fold::Sum,
         inner: Shape::from(parts),
@@ -118,7 +119,7 @@ fn split(
 fn push(
     plan: &mut Plan,
     k: &MatMul,
-    side: Side,
+    tile: Tile,
     inputs: &[Tensor],
     (extras, out): (Vec<Tensor>, Tensor),
     (post, params): (&Body, &[f64]),
@@ -129,7 +130,7 @@ fn push(
         if parts == 1 { k.batch.iter().copied().chain([k.m]).collect() } else { vec![out.layout.shape[0]] };
     let ends = Rows::new(&outer, &[k.n], extras.into_iter().chain([out]).collect());
     let mut shader = Shader::default();
-    let (rows, columns) = (k.m.div_ceil(side.side), k.n.div_ceil(side.side));
+    let (rows, columns) = (k.m.div_ceil(tile.side), k.n.div_ceil(tile.side));
     let sizes = [k.m, k.n, k.k, rows, columns, k.batch.elements(), part.max(1)];
     for (name, size) in ["m", "length", "k", "row_tiles", "column_tiles", "batches", "part"].iter().zip(sizes) {
         shader.arg(name, size as u32);
@@ -146,13 +147,13 @@ fn push(
     let heads = [&inputs[0].layout.strides[..k.batch.rank()], &inputs[1].layout.strides[..k.batch.rank()]];
     let batch = Walk::new(&k.batch, &heads);
     for (t, access) in from.iter().enumerate() {
-        operands[t].functions(&mut shader, side, k.a.dtype, &batch, t, access);
+        operands[t].functions(&mut shader, tile, k.a.dtype, &batch, t, access);
     }
     let arguments: Vec<DType> =
         [k.a.dtype].into_iter().chain(ends.tensors()[..last].iter().map(|t| t.stored.dtype)).collect();
     function(&mut shader, "post", &arguments, post, params);
     finish(&mut shader, &ends, k.a.dtype);
-    let main = main(&mut shader, side, k.a.dtype, k.k > 0);
+    let main = main(tile, k.a.dtype, k.k > 0);
     let (text, args) = shader.finish(&main);
     let groups = (rows * columns * k.batch.elements() * parts) as u64;
     plan.dispatches.push(Dispatch { text, args, bound, groups });
@@ -184,13 +185,13 @@ impl Operand {
     }
 
     /// Writes `fetch{t}` (a quad of the step from global memory) and `put{t}` (into workgroup memory).
-    fn functions(&self, shader: &mut Shader, side: Side, dtype: DType, batch: &Walk, t: usize, access: &Access) {
+    fn functions(&self, shader: &mut Shader, tile: Tile, dtype: DType, batch: &Walk, t: usize, access: &Access) {
         let kind = type_name(dtype);
         batch.function(shader, &format!("base{t}"), "batch", t, access.offset);
         shader.arg(&format!("along{t}"), self.along as u32);
         shader.arg(&format!("across{t}"), self.across as u32);
         shader.shared(&format!("tile{t}"), &format!("array<vec4<{kind}>, {}>", 2 * GROUP));
-        let quads = if self.is_along { STEP / side.side / 4 } else { side.side / 4 };
+        let quads = if self.is_along { STEP / tile.side / 4 } else { tile.side / 4 };
         let (x, p) = if self.is_along {
             (format!("lid / {quads}u"), format!("(lid % {quads}u) * 4u"))
         } else {
@@ -200,7 +201,7 @@ impl Operand {
         let put = if self.is_along {
             let mut text = format!("    let x = {x};\n    let p = {p};\n");
             for l in 0..4 {
-                writeln!(text, "    tile{t}[half + (p + {l}u) * {}u + (x >> 2u)][x & 3u] = v[{l}];", side.side / 4)
+                writeln!(text, "    tile{t}[half + (p + {l}u) * {}u + (x >> 2u)][x & 3u] = v[{l}];", tile.side / 4)
                     .expect("strings take text");
             }
             text
@@ -253,9 +254,8 @@ fn finish(shader: &mut Shader, ends: &Rows, dtype: DType) {
     shader.function("finish", text);
 }
 
-fn main(shader: &mut Shader, side: Side, dtype: DType, has_terms: bool) -> String {
-    let across = side.side / side.columns;
-    let _ = shader;
+fn main(tile: Tile, dtype: DType, has_terms: bool) -> String {
+    let across = tile.side / tile.columns;
     let mut main = format!(
         "let column_tile = group % args.column_tiles;\nlet rest = group / args.column_tiles;\n\
          let row_tile = rest % args.row_tiles;\nlet batch = (rest / args.row_tiles) % args.batches;\n\
@@ -263,22 +263,22 @@ fn main(shader: &mut Shader, side: Side, dtype: DType, has_terms: bool) -> Strin
          let i0 = row_tile * {0}u;\nlet j0 = column_tile * {0}u;\n\
          let first = slice * args.part;\nlet stop = min(first + args.part, args.k);\n\
          let tx = lid % {across}u;\nlet ty = lid / {across}u;\n",
-        side.side
+        tile.side
     );
     let kind = type_name(dtype);
-    for (r, c) in micro_tiles(side) {
+    for (r, c) in micro_tiles(tile) {
         writeln!(main, "var c{r}_{c} = vec4<{kind}>();").expect("strings take text");
     }
     if has_terms {
-        sum(&mut main, side);
+        sum(&mut main, tile);
     }
-    for (r, c) in micro_tiles(side) {
-        let row = if side.rows == 1 {
+    for (r, c) in micro_tiles(tile) {
+        let row = if tile.rows == 1 {
             "i0 + ty".to_owned()
         } else {
-            format!("i0 + ty * 4u + {}u", r / 4 * side.side / (side.rows / 4) + r % 4)
+            format!("i0 + ty * 4u + {}u", r / 4 * tile.side / (tile.rows / 4) + r % 4)
         };
-        let column = format!("j0 + tx * 4u + {}u", c * side.side / (side.columns / 4));
+        let column = format!("j0 + tx * 4u + {}u", c * tile.side / (tile.columns / 4));
         writeln!(
             main,
             "{{ let row = {row}; let column = {column};\nif row < args.m && column < args.length {{ \
@@ -290,14 +290,14 @@ fn main(shader: &mut Shader, side: Side, dtype: DType, has_terms: bool) -> Strin
 }
 
 /// Rows and quads of columns of one invocation.
-fn micro_tiles(side: Side) -> impl Iterator<Item = (usize, usize)> {
-    (0..side.rows).flat_map(move |r| (0..side.columns / 4).map(move |c| (r, c)))
+fn micro_tiles(tile: Tile) -> impl Iterator<Item = (usize, usize)> {
+    (0..tile.rows).flat_map(move |r| (0..tile.columns / 4).map(move |c| (r, c)))
 }
 
 /// Writes the loop over the steps of the sum.
-fn sum(main: &mut String, side: Side) {
-    let step = STEP / side.side;
-    let quads = side.side / 4;
+fn sum(main: &mut String, tile: Tile) {
+    let step = STEP / tile.side;
+    let quads = tile.side / 4;
     write!(
         main,
         "let a0 = base0(batch);\nlet b0 = base1(batch);\nput0(0u, lid, fetch0(a0, i0, first, stop, lid));\n\
@@ -307,19 +307,19 @@ fn sum(main: &mut String, side: Side) {
          for (var s = 0u; s < {step}u; s += 1u) {{\n"
     )
     .expect("strings take text");
-    if side.rows == 1 {
+    if tile.rows == 1 {
         writeln!(main, "let a = tile0[half + s * {quads}u + (ty >> 2u)][ty & 3u];").expect("strings take text");
     }
-    for r in 0..side.rows / 4 {
-        writeln!(main, "let a{r} = tile0[half + s * {quads}u + ty + {}u];", r * quads / (side.rows / 4))
+    for r in 0..tile.rows / 4 {
+        writeln!(main, "let a{r} = tile0[half + s * {quads}u + ty + {}u];", r * quads / (tile.rows / 4))
             .expect("strings take text");
     }
-    for c in 0..side.columns / 4 {
-        writeln!(main, "let b{c} = tile1[half + s * {quads}u + tx + {}u];", c * quads / (side.columns / 4))
+    for c in 0..tile.columns / 4 {
+        writeln!(main, "let b{c} = tile1[half + s * {quads}u + tx + {}u];", c * quads / (tile.columns / 4))
             .expect("strings take text");
     }
-    for (r, c) in micro_tiles(side) {
-        let a = if side.rows == 1 { "a".to_owned() } else { format!("a{}[{}]", r / 4, r % 4) };
+    for (r, c) in micro_tiles(tile) {
+        let a = if tile.rows == 1 { "a".to_owned() } else { format!("a{}[{}]", r / 4, r % 4) };
         writeln!(main, "c{r}_{c} += {a} * b{c};").expect("strings take text");
     }
     write!(main, "}}\nhalf = {GROUP}u - half;\nput0(half, lid, va);\nput1(half, lid, vb);\nworkgroupBarrier();\n}}\n")

@@ -70,7 +70,7 @@ pub fn plan(launch: &Launch, shaping: &Shaping) -> Result<Plan, Unsupported> {
         Kernel::Reduce(k) => reduce::plan(&mut plan, k, inputs, outputs)?,
         Kernel::RowWise(k) => row_wise::plan(&mut plan, k, inputs, outputs)?,
         Kernel::MatMul(k) => matmul::plan(&mut plan, k, inputs, outputs)?,
-        Kernel::Gather(k) => gather::plan(&mut plan, k, inputs, outputs)?,
+        Kernel::Gather(k) => gather::plan(&mut plan, k, &inputs, outputs)?,
     }
     check_bindings(&plan, shaping).map(|()| plan)
 }

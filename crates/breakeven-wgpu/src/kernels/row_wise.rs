@@ -102,27 +102,21 @@ impl Writer<'_> {
     fn each(&self, main: &mut String, step: &str) {
         let lanes = self.lanes;
         let mask = "let m = vec4<bool>(true, i + 1u < length, i + 2u < length, i + 3u < length);\n";
-        match self.held {
-            Some(quads) => {
-                for q in 0..quads {
-                    write!(
-                        main,
-                        "{{\nlet i = ({q}u * {lanes}u + lane) * 4u;\nif i < length {{\n{mask}var x = h{q};\n{step}h{q} = x;\n}}\n}}\n"
-                    )
-                    .expect("strings take text");
-                }
-            }
-            None => {
+        if let Some(quads) = self.held {
+            for q in 0..quads {
                 write!(
                     main,
-                    "for (var i = lane * 4u; i < length; i += {}u) {{\n{mask}var x = vec4<f32>();\n",
-                    4 * lanes
+                    "{{\nlet i = ({q}u * {lanes}u + lane) * 4u;\nif i < length {{\n{mask}var x = h{q};\n{step}h{q} = x;\n}}\n}}\n"
                 )
                 .expect("strings take text");
-                self.load(main, "x");
-                write!(main, "{step}}}\n").expect("strings take text");
             }
+            return;
         }
+        let stride = 4 * lanes;
+        write!(main, "for (var i = lane * 4u; i < length; i += {stride}u) {{\n{mask}var x = vec4<f32>();\n")
+            .expect("strings take text");
+        self.load(main, "x");
+        writeln!(main, "{step}}}").expect("strings take text");
     }
 
     /// Writes the pass that stores `value` of each quad `x`, through `post`.
@@ -140,7 +134,7 @@ impl Writer<'_> {
     }
 
     fn sum_tree(&self, shader: &mut Shader) {
-        shader.function("f_plus", "fn f_plus(a: f32, b: f32) -> f32 { return a + b; }\n".to_owned());
+        shader.function("f_plus", "fn f_plus(a: f32, b: f32) -> f32 { return a + b; }\n");
         tree(shader, "sum", "f32", "f_plus", self.lanes);
     }
 
@@ -175,7 +169,7 @@ impl Writer<'_> {
         let text = "fn f_most(a: f32, b: f32) -> f32 { return max(a, b); }\n\
             fn f_scale(most: f32) -> f32 {\n    let e = (bitcast<u32>(most) >> 23u) & 255u;\n    \
             return select(1.0, bitcast<f32>((254u - min(e, 253u)) << 23u), e > 180u && e < 255u);\n}\n";
-        shader.function("f_scale", text.to_owned());
+        shader.function("f_scale", text);
         tree(shader, "most", "f32", "f_most", self.lanes);
         *main += "let scale = f_scale(tree_most(lid, max(max(most.x, most.y), max(most.z, most.w))));\n";
     }

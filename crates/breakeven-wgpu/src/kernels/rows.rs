@@ -110,7 +110,7 @@ impl Rows {
         for l in 0..4 {
             let value = match self.reach[t] {
                 Reach::Splat => format!("q{t}"),
-                Reach::Quad => stored.from_word(&format!("q{t}[{l}]")),
+                Reach::Quad => stored.of_word(&format!("q{t}[{l}]")),
                 Reach::Each => format!("load{t}(q{t} + inner{t}(min(i + {l}u, args.length - 1u)))"),
             };
             writeln!(main, "let x{t}_{l}: {kind} = {value};").expect("strings take text");
@@ -120,7 +120,7 @@ impl Rows {
     /// Writes the stores of `y0` to `y3` as the quad from element `i` on of row `o`, as far as the row goes.
     pub fn keep(&self, main: &mut String, t: usize) {
         if self.reach[t] == Reach::Quad {
-            let words: Vec<String> = (0..4).map(|l| self.tensors[t].stored.to_word(&format!("y{l}"))).collect();
+            let words: Vec<String> = (0..4).map(|l| self.tensors[t].stored.as_word(&format!("y{l}"))).collect();
             writeln!(main, "store{t}(outer{t}(o) + i, vec4<u32>({}), 4u);", words.join(", "))
                 .expect("strings take text");
             return;
@@ -145,26 +145,40 @@ fn reach(outer: &Walk, inner: &Walk, length: usize, t: usize, tensor: &Tensor) -
     if quads { Reach::Quad } else { Reach::Each }
 }
 
-/// Writes `fn tree_{name}(lid: u32, v: kind) -> kind`: `join` over the invocations that share a row.
+/// Writes `fn tree_{name}(lid: u32, v: kind) -> kind`: `join` over the invocations that share a row, in two levels, so
+/// that there are few barriers: a first few invocations join one column each, then all join the columns.
 pub(super) fn tree(shader: &mut Shader, name: &str, kind: &str, join: &str, lanes: u32) {
     shader.shared(&format!("part_{name}"), &format!("array<{kind}, {GROUP}>"));
+    let columns = if lanes <= 8 { lanes } else { 1 << lanes.ilog2().div_ceil(2) };
+    let rows = lanes / columns;
     let mut text = format!(
         "fn tree_{name}(lid: u32, v: {kind}) -> {kind} {{\n    part_{name}[lid] = v;\n    workgroupBarrier();\n    \
-         let lane = lid % {lanes}u;\n"
+         let lane = lid % {lanes}u;\n    let first = lid - lane;\n"
     );
-    let mut step = lanes / 2;
-    while step > 0 {
+    if rows > 1 {
+        let column: Vec<String> = (0..rows).map(|r| format!("part_{name}[lid + {}u]", r * columns)).collect();
         writeln!(
             text,
-            "    if lane < {step}u {{ part_{name}[lid] = {join}(part_{name}[lid], part_{name}[lid + {step}u]); }}\n    \
-             workgroupBarrier();"
+            "    if lane < {columns}u {{ part_{name}[lid] = {}; }}\n    workgroupBarrier();",
+            joined(join, &column)
         )
         .expect("strings take text");
-        step /= 2;
     }
-    write!(text, "    let r = part_{name}[lid - lane];\n    workgroupBarrier();\n    return r;\n}}\n")
+    let all: Vec<String> = (0..columns).map(|c| format!("part_{name}[first + {c}u]")).collect();
+    write!(text, "    let r = {};\n    workgroupBarrier();\n    return r;\n}}\n", joined(join, &all))
         .expect("strings take text");
     shader.function(&format!("tree_{name}"), text);
+}
+
+/// `join` over all of `values`, the first half with the second.
+fn joined(join: &str, values: &[String]) -> String {
+    match values {
+        [one] => one.clone(),
+        _ => {
+            let (a, b) = values.split_at(values.len() / 2);
+            format!("{join}({}, {})", joined(join, a), joined(join, b))
+        }
+    }
 }
 
 /// Types of operands, in order.

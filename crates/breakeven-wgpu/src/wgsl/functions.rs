@@ -164,16 +164,8 @@ fn f_turn_word(i: u32) -> u32 {
         0x7f9458eau);
     return table[i];
 }
-fn f_turn(x: f32) -> vec2<f32> {
-    let bits = bitcast<u32>(x);
-    let magnitude = bits & 0x7fffffffu;
-    if magnitude >= 0x7f800000u {
-        var nan = 0x7fc00000u;
-        return vec2<f32>(bitcast<f32>(nan), 0.0);
-    }
-    if magnitude <= 0x3f490fdau { return vec2<f32>(x, 0.0); }
-    let significand = ((bits & 0x7fffffu) | 0x800000u) << 8u;
-    let power = (magnitude >> 23u) - 126u;
+// The product of a significand with the bits of 2/pi that matter at its power of two, modulo 4, in 64 bits.
+fn f_turn_bits(significand: u32, power: u32) -> vec2<u32> {
     let i = power >> 5u;
     let shift = power & 31u;
     var high = f_turn_word(i);
@@ -187,17 +179,10 @@ fn f_turn(x: f32) -> vec2<f32> {
     let p0 = f_turn_product(significand, low);
     let p1 = f_turn_product(significand, mid);
     let word = p1.x + p0.y;
-    var top = p1.y + select(0u, 1u, word < p0.y) + significand * high;
-    var quadrant = top >> 30u;
-    var below = word;
-    top = top & 0x3fffffffu;
-    var negative = (top & 0x20000000u) != 0u;
-    if negative {
-        quadrant += 1u;
-        below = ~below + 1u;
-        top = (~top + select(0u, 1u, below == 0u)) & 0x3fffffffu;
-    }
-    // The fraction is top : below / 2^62; its highest 48 bits are taken as two exact floats.
+    return vec2<u32>(word, p1.y + select(0u, 1u, word < p0.y) + significand * high);
+}
+// pi/2 times a fraction of 62 bits.
+fn f_turn_scaled(below: u32, top: u32) -> f32 {
     var lead = countLeadingZeros(top);
     if top == 0u { lead = 32u + countLeadingZeros(below); }
     var a = top;
@@ -213,12 +198,31 @@ fn f_turn(x: f32) -> vec2<f32> {
     }
     let first = f32(a >> 8u);
     let second = f32(((a & 255u) << 16u) | (b >> 16u));
-    // first * 2^-24 + second * 2^-48 in [1/2, 1), times 2^(2 - lead).
     let scaled = first * 1.5707963 + (first * -4.3711388e-8 + second * 9.362677e-8);
-    var rest = scaled * bitcast<f32>((127u + 2u - lead - 24u) << 23u);
-    if negative != ((bits >> 31u) != 0u) { rest = -rest; }
-    quadrant = select(quadrant, 4u - (quadrant & 3u), (bits >> 31u) != 0u) & 3u;
-    return vec2<f32>(rest, f32(quadrant));
+    return scaled * bitcast<f32>((105u - lead) << 23u);
+}
+fn f_turn(x: f32) -> vec2<f32> {
+    let bits = bitcast<u32>(x);
+    let magnitude = bits & 0x7fffffffu;
+    if magnitude >= 0x7f800000u {
+        var nan = 0x7fc00000u;
+        return vec2<f32>(bitcast<f32>(nan), 0.0);
+    }
+    if magnitude <= 0x3f490fdau { return vec2<f32>(x, 0.0); }
+    let whole = f_turn_bits(((bits & 0x7fffffu) | 0x800000u) << 8u, (magnitude >> 23u) - 126u);
+    var quadrant = whole.y >> 30u;
+    var below = whole.x;
+    var top = whole.y & 0x3fffffffu;
+    let back = (top & 0x20000000u) != 0u;
+    if back {
+        quadrant += 1u;
+        below = ~below + 1u;
+        top = (~top + select(0u, 1u, below == 0u)) & 0x3fffffffu;
+    }
+    let negative = (bits >> 31u) != 0u;
+    let rest = f_turn_scaled(below, top);
+    quadrant = select(quadrant, 4u - (quadrant & 3u), negative) & 3u;
+    return vec2<f32>(select(rest, -rest, back != negative), f32(quadrant));
 }
 ";
 

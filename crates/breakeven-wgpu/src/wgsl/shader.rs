@@ -44,9 +44,9 @@ impl Shader {
     }
 
     /// Adds a function under its name.
-    pub fn function(&mut self, name: &str, text: String) {
+    pub fn function(&mut self, name: &str, text: impl AsRef<str>) {
         if self.known.insert(name.to_owned()) {
-            self.functions += &text;
+            self.functions += text.as_ref();
         }
     }
 
@@ -58,11 +58,13 @@ impl Shader {
     /// Adds a core function and what it calls.
     pub fn need(&mut self, name: &str) {
         if let Some((text, calls)) = functions::core(name) {
-            calls.iter().for_each(|call| self.need(call));
+            for call in calls {
+                self.need(call);
+            }
             if text.contains("args.zero") {
                 self.arg("zero", 0);
             }
-            self.function(name, text.to_owned());
+            self.function(name, text);
         }
     }
 

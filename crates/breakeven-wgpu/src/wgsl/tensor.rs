@@ -54,7 +54,7 @@ impl Stored {
     }
 
     /// The value in the word `w`.
-    pub fn from_word(self, w: &str) -> String {
+    pub fn of_word(self, w: &str) -> String {
         match self.dtype {
             DType::F32 => format!("bitcast<f32>({w})"),
             DType::I32 => format!("bitcast<i32>({w})"),
@@ -64,7 +64,7 @@ impl Stored {
     }
 
     /// The word that holds the value `v`.
-    pub fn to_word(self, v: &str) -> String {
+    pub fn as_word(self, v: &str) -> String {
         match self.dtype {
             DType::F32 | DType::I32 => format!("bitcast<u32>({v})"),
             DType::Bool => format!("select(0u, 1u, {v})"),
@@ -172,9 +172,9 @@ impl Access {
     pub fn load(&self, shader: &mut Shader, name: &str) {
         let b = self.binding;
         let value = match self.stored.width() {
-            Width::Byte => self.stored.from_word(&format!("(b{b}[p >> 2u] >> ((p & 3u) * 8u)) & 255u")),
-            Width::Word if self.quads => self.stored.from_word(&format!("b{b}[p >> 2u][p & 3u]")),
-            Width::Word => self.stored.from_word(&format!("b{b}[p]")),
+            Width::Byte => self.stored.of_word(&format!("(b{b}[p >> 2u] >> ((p & 3u) * 8u)) & 255u")),
+            Width::Word if self.quads => self.stored.of_word(&format!("b{b}[p >> 2u][p & 3u]")),
+            Width::Word => self.stored.of_word(&format!("b{b}[p]")),
             Width::Pair => format!("vec2<u32>(b{b}[p * 2u], b{b}[p * 2u + 1u])"),
         };
         let kind = super::type_name(self.stored.dtype);
@@ -194,7 +194,7 @@ impl Access {
 
     /// Writes `fn name(p: u32, v: ..)`: stores one element that is not a byte.
     pub fn store(&self, shader: &mut Shader, name: &str) {
-        let (b, word) = (self.binding, self.stored.to_word("v"));
+        let (b, word) = (self.binding, self.stored.as_word("v"));
         let step = match self.stored.width() {
             Width::Pair => format!("b{b}[p * 2u] = v.x;\n    b{b}[p * 2u + 1u] = v.y;"),
             _ if self.quads => format!("b{b}[p >> 2u][p & 3u] = {word};"),

@@ -117,7 +117,7 @@ fn places(shader: &mut Shader, stage: &Stage<'_>) -> Algebra {
 /// Joins the moments of chunks, whose lengths follow from their numbers.
 fn merged_moments(shader: &mut Shader, stage: &Stage<'_>) -> Algebra {
     shader.arg("total", stage.k.inner.elements() as u32);
-    shader.function("Part", "struct Part { n: f32, mean: f32, square: f32 }\n".to_owned());
+    shader.function("Part", "struct Part { n: f32, mean: f32, square: f32 }\n");
     let join = "    if a.n == 0.0 { return b; }\n    if b.n == 0.0 { return a; }\n    let n = a.n + b.n;\n    \
         let d = b.mean - a.mean;\n    let part = b.n / n;\n    \
         let is_far = (bitcast<u32>(d) & 0x7f800000u) == 0x7f800000u;\n    \

@@ -46,14 +46,12 @@ pub(super) fn plan(
     mut inputs: Vec<Tensor>,
     outs: Vec<Tensor>,
 ) -> Result<(), Unsupported> {
-    let dtype = k.pre.dtype();
-    if dtype.bytes() == 8 {
+    if k.pre.dtype().bytes() == 8 {
         return Err(Unsupported("WGSL has no 64-bit integers to fold".to_owned()));
     }
-    let (pre, post) = (body_of(&k.pre)?, body_of(&k.post)?);
+    let bodies = (&body_of(&k.pre)?, &body_of(&k.post)?);
     let words: Vec<Tensor> = outs.iter().map(|out| word_output(plan, out)).collect();
     let extras = inputs.split_off(k.pre.args().len());
-    let ends = || extras.iter().chain(&words).cloned().collect::<Vec<_>>();
     let length = k.inner.elements();
     if length == 0 {
         inputs.clear();
@@ -61,49 +59,51 @@ pub(super) fn plan(
     let rows = Rows::new(&k.outer, &k.inner, inputs);
     let across = length > 0 && (length <= 8 || rows.is_across());
     let chunk = if across { COLUMN_CHUNK } else { CHUNK };
-    let stage = Stage {
-        k,
-        pre: &pre,
-        post: &post,
-        rows,
-        ends: Rows::new(&k.outer, &[], ends()),
-        extras: extras.len(),
-        length,
-        chunk,
-        before: 0,
-        is_second: false,
-        is_first: false,
-    };
+    let ends = (extras.len(), extras.into_iter().chain(words.iter().cloned()).collect());
     if length <= chunk {
-        stage.push(plan, across);
+        Stage::whole(k, bodies, rows, ends, length).push(plan, across);
     } else {
-        let chunks = length.div_ceil(chunk);
-        let partial: Shape = k.outer.iter().copied().chain([chunks]).collect();
-        let left: Vec<Tensor> = algebra::fields(k.fold, dtype)
-            .into_iter()
-            .map(|field| {
-                let start = plan.take_scratch(4 * partial.elements() as u64);
-                Tensor::scratch(field, &partial, start)
-            })
-            .collect();
-        let first = Stage { ends: Rows::new(&partial, &[], left.clone()), extras: 0, is_first: true, ..stage };
-        first.push(plan, across);
-        let second = Stage {
-            rows: Rows::new(&k.outer, &[chunks], left),
-            ends: Rows::new(&k.outer, &[], ends()),
-            extras: extras.len(),
-            length: chunks,
-            chunk: chunks,
-            before: chunk,
-            is_second: true,
-            is_first: false,
-            k,
-            pre: &pre,
-            post: &post,
-        };
-        second.push(plan, false);
+        in_chunks(plan, k, bodies, rows, ends, (chunk, across));
     }
     words.into_iter().zip(outs).try_for_each(|(words, out)| pack(plan, words, out))
+}
+
+/// Bodies before and after.
+type Bodies<'a> = (&'a Body, &'a Body);
+
+/// Operands of `post`, of which so many are read, and outputs.
+type Ends = (usize, Vec<Tensor>);
+
+/// Folds chunks into scratch memory, then what lies there.
+fn in_chunks(
+    plan: &mut Plan,
+    k: &ReduceRows,
+    bodies: Bodies<'_>,
+    rows: Rows,
+    ends: Ends,
+    (chunk, across): (usize, bool),
+) {
+    let length = k.inner.elements();
+    let chunks = length.div_ceil(chunk);
+    let partial: Shape = k.outer.iter().copied().chain([chunks]).collect();
+    let mut scratch = |field| {
+        let start = plan.take_scratch(4 * partial.elements() as u64);
+        Tensor::scratch(field, &partial, start)
+    };
+    let left: Vec<Tensor> = algebra::fields(k.fold, k.pre.dtype()).into_iter().map(&mut scratch).collect();
+    let first = Stage::whole(k, bodies, rows, (0, vec![]), length);
+    let first = Stage { ends: Rows::new(&partial, &[], left.clone()), chunk, is_first: true, ..first };
+    first.push(plan, across);
+    let second = Stage::whole(k, bodies, Rows::new(&k.outer, &[chunks], left), ends, chunks);
+    Stage { before: chunk, is_second: true, ..second }.push(plan, false);
+}
+
+impl<'a> Stage<'a> {
+    /// One stage that does everything: whole rows of `length` elements.
+    fn whole(k: &'a ReduceRows, (pre, post): Bodies<'a>, rows: Rows, (extras, ends): Ends, length: usize) -> Stage<'a> {
+        let ends = Rows::new(&k.outer, &[], ends);
+        Stage { k, pre, post, rows, ends, extras, length, chunk: length, before: 0, is_second: false, is_first: false }
+    }
 }
 
 impl Stage<'_> {
@@ -119,7 +119,7 @@ impl Stage<'_> {
     }
 
     fn chunks(&self) -> usize {
-        self.length.div_ceil(self.chunk).max(1)
+        self.length.div_ceil(self.chunk.max(1)).max(1)
     }
 
     /// Rows of this stage: chunks of rows of the kernel.
@@ -152,9 +152,9 @@ impl Stage<'_> {
         let name = format!("end{t}");
         self.ends.place(shader, &name, t, access.offset);
         if t < self.extras {
-            access.load(shader, &format!("{name}_load"))
+            access.load(shader, &format!("{name}_load"));
         } else {
-            access.store(shader, &format!("{name}_store"))
+            access.store(shader, &format!("{name}_store"));
         }
     }
 

@@ -23,7 +23,7 @@ pub(super) fn lanes(stage: &Stage<'_>) -> Dispatch {
     let lanes = lanes_of(stage.chunk.min(stage.length));
     let mut shader = Shader::default();
     let bound = stage.begin(&mut shader);
-    shader.function("f_plus", "fn f_plus(a: f32, b: f32) -> f32 { return a + b; }\n".to_owned());
+    shader.function("f_plus", "fn f_plus(a: f32, b: f32) -> f32 { return a + b; }\n");
     tree(&mut shader, "sum", "f32", "f_plus", lanes);
     let mut main = super::lanes::start(stage, lanes);
     main += "let count = f32(last - first);\nvar total = vec4<f32>();\n";

@@ -1,0 +1,89 @@
+//! Reductions, rows, matrix products and gathers over random views, against the reference.
+
+mod common;
+
+use breakeven_ir::{DType, Fold, RowWise, Shape};
+use common::{Random, check, devices, kernels};
+
+#[test]
+fn folds_are_right_at_every_length_and_view() {
+    let folds = [Fold::Sum, Fold::Mean, Fold::Max, Fold::Min, Fold::ArgMax, Fold::ArgMin, Fold::Moments];
+    for device in devices() {
+        let mut random = Random::new(11);
+        for fold in folds {
+            for (outer, inner) in
+                [(&[3, 2][..], &[5][..]), (&[], &[33]), (&[5], &[3, 43]), (&[7], &[513]), (&[2], &[1025])]
+            {
+                let (outer, inner) = (Shape::from(outer), Shape::from(inner));
+                check(&device, &kernels::reduce(&mut random, fold, DType::F32, &outer, &inner), &mut random, 1e-5);
+            }
+        }
+        for fold in [Fold::All, Fold::Any] {
+            let kernel = kernels::reduce(&mut random, fold, DType::Bool, &Shape::from([3, 3]), &Shape::from(9));
+            check(&device, &kernel, &mut random, 0.0);
+        }
+    }
+}
+
+#[test]
+fn long_rows_are_folded_in_chunks() {
+    for device in devices() {
+        let mut random = Random::new(12);
+        for fold in [Fold::Sum, Fold::Max, Fold::ArgMin, Fold::Moments] {
+            for (outer, inner) in [(&[1][..], &[16_385][..]), (&[2], &[40_000]), (&[], &[300, 300])] {
+                let (outer, inner) = (Shape::from(outer), Shape::from(inner));
+                check(&device, &kernels::reduce(&mut random, fold, DType::F32, &outer, &inner), &mut random, 1e-4);
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_are_right_at_every_length_and_view() {
+    let kinds = [
+        RowWise::Softmax,
+        RowWise::LogSoftmax,
+        RowWise::LayerNorm { epsilon: 1e-5 },
+        RowWise::RmsNorm { epsilon: 1e-6 },
+    ];
+    for device in devices() {
+        let mut random = Random::new(13);
+        for kind in kinds {
+            for length in [1, 4, 31, 32, 33, 128, 384, 1000, 4096, 5001] {
+                check(&device, &kernels::row_wise(&mut random, kind, &Shape::from([2, 3]), length), &mut random, 1e-5);
+            }
+        }
+    }
+}
+
+#[test]
+fn matrix_products_are_right_for_every_tile_and_view() {
+    for device in devices() {
+        let mut random = Random::new(14);
+        let none = Shape::scalar();
+        for sizes in [[1, 1, 1], [5, 7, 3], [32, 32, 32], [33, 65, 31], [1, 300, 40], [65, 20, 66]] {
+            for views in [false, true] {
+                check(&device, &kernels::matmul(&mut random, &none, sizes, views), &mut random, 1e-4);
+            }
+        }
+        check(&device, &kernels::matmul(&mut random, &Shape::from([2, 3]), [9, 12, 8], true), &mut random, 1e-4);
+        // Enough tiles of side 64 and of side 128, and a sum that is split.
+        check(&device, &kernels::matmul(&mut random, &Shape::from(32), [36, 12, 40], false), &mut random, 1e-4);
+        check(&device, &kernels::matmul(&mut random, &Shape::from(128), [68, 4, 72], false), &mut random, 1e-4);
+        check(&device, &kernels::matmul(&mut random, &Shape::from(2), [4, 1500, 8], false), &mut random, 1e-4);
+    }
+}
+
+#[test]
+fn gathers_pick_what_the_index_says_and_nan_outside() {
+    for device in devices() {
+        let mut random = Random::new(15);
+        for (source, axis, index) in
+            [(&[150, 8][..], 0, &[3, 5][..]), (&[4, 60, 3], 1, &[7]), (&[5, 130], 1, &[2, 2]), (&[90], 0, &[])]
+        {
+            for views in [false, true] {
+                check(&device, &kernels::gather(&mut random, source, axis, index, views), &mut random, 0.0);
+            }
+        }
+    }
+}
