@@ -87,6 +87,8 @@ pub struct Decision {
     pub what: String,
     /// Where it runs.
     pub device: DeviceId,
+    /// Elements of the largest result among the launches it is split into; all of them where it is not split.
+    pub largest_launch: u64,
     /// Why there.
     pub reason: Reason,
     /// Predicted seconds there; `None` where unmeasured.

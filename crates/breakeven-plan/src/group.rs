@@ -3,7 +3,7 @@
 //! A node joins a group when all that read it are in that group and read it by one index mapping. So only the root of a
 //! group is seen from outside, and groups never wait for each other in a circle.
 
-use breakeven_ir::{Fold, Graph, Layout, NodeId, Op, Shape};
+use breakeven_ir::{DType, Fold, Graph, Layout, NodeId, Op, Shape};
 use smallvec::SmallVec;
 
 use crate::Policy;
@@ -73,9 +73,9 @@ pub(crate) struct Groups {
 }
 
 /// Decides which nodes share a kernel.
-pub(crate) fn group(graph: &Graph, resolved: &Resolved, policy: &Policy) -> Groups {
+pub(crate) fn group(graph: &Graph, resolved: &Resolved, policy: &Policy, everywhere: &[DType]) -> Groups {
     let demand = vec![Demand::Unused; graph.nodes().len()];
-    let mut grouping = Grouping { graph, resolved, policy, groups: Vec::new(), demand };
+    let mut grouping = Grouping { graph, resolved, policy, everywhere, groups: Vec::new(), demand };
     for &output in graph.outputs().iter().filter(|&&id| resolved.role(id) != Role::Empty) {
         grouping.demand[resolved.of(output).base.index()] = Demand::Stored;
     }
@@ -146,6 +146,7 @@ struct Grouping<'a> {
     graph: &'a Graph,
     resolved: &'a Resolved,
     policy: &'a Policy,
+    everywhere: &'a [DType],
     groups: Vec<Group>,
     demand: Vec<Demand>,
 }
@@ -239,8 +240,16 @@ impl Grouping<'_> {
         let Demand::By(group) = self.demand[id.index()] else { return None };
         let mut leaves = self.groups[group].leaves.iter().filter(|leaf| leaf.node == id);
         let leaf = leaves.next()?.clone();
-        let same_pin = self.policy.pins.get(&id) == self.policy.pins.get(&self.groups[group].root);
-        (self.policy.fuse && same_pin && leaves.next().is_none()).then_some((group, leaf))
+        let root = self.groups[group].root;
+        let same_pin = self.policy.pins.get(&id) == self.policy.pins.get(&root);
+        let alike = same_pin && self.runs_everywhere(id) == self.runs_everywhere(root);
+        (self.policy.fuse && alike && leaves.next().is_none()).then_some((group, leaf))
+    }
+
+    /// Whether every device works on the types that a node reads and gives.
+    fn runs_everywhere(&self, id: NodeId) -> bool {
+        let has = |id: NodeId| self.everywhere.contains(&self.graph.node(id).spec.dtype);
+        has(id) && self.graph.node(id).inputs.iter().all(|&input| has(input))
     }
 
     fn rows(&self, id: NodeId) -> usize {

@@ -3,13 +3,16 @@
 use breakeven_ir::{DType, Graph, Op};
 
 use crate::counts::count;
+use crate::fuse::fuse_types;
 use crate::lower::{Lowered, Piece, lower, narrow_indices, widen_indices};
 use crate::place::{Barred, Placement, Request, place};
 use crate::program::{Program, Wanted};
 use crate::schedule::{Schedule, schedule};
 use crate::slots::assign_slots;
 use crate::verify::{check_devices, check_program, check_slots};
-use crate::{Cost, Decision, DeviceId, Home, Machine, Output, OutputPlace, Plan, PlanError, Policy, Reason, fuse};
+use crate::{
+    Cost, Decision, DeviceId, DeviceView, Home, Machine, Output, OutputPlace, Plan, PlanError, Policy, Reason,
+};
 
 /// A pass of planning, as an observer of [`plan_observed`] is told when it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,7 +68,7 @@ pub fn plan_observed(
 
 fn plan_without(request: Request<'_>, barred: &Barred, done: &mut dyn FnMut(Pass)) -> Result<Plan, PlanError> {
     let Request { graph, home, policy, machine } = request;
-    let program = narrow_indices(fuse(graph, home, policy), machine);
+    let program = narrow_indices(fuse_types(graph, home, policy, &everywhere(policy, machine)), machine);
     debug_check(|| check_program(&program));
     done(Pass::Fuse);
     let placement = place(request, &program, barred)?;
@@ -100,6 +103,16 @@ fn fit(mut program: Program, placement: Placement, machine: &Machine<'_>) -> (Lo
     let mut decisions: Vec<Option<Decision>> = decisions.into_iter().map(Some).collect();
     let decisions = kept.iter().filter_map(|&kernel| decisions[kernel].take()).collect();
     (lower(program, &devices, pieces), decisions)
+}
+
+/// The types that every device works on that may be used.
+fn everywhere(policy: &Policy, machine: &Machine<'_>) -> Vec<DType> {
+    let is_named = |device| policy.pin == Some(device) || policy.pins.values().any(|&pin| pin == device);
+    let in_use = |(device, view): &(usize, &DeviceView<'_>)| view.automatic || is_named(DeviceId(*device));
+    let has = |dtype: &DType| {
+        machine.devices.iter().enumerate().filter(in_use).all(|(_, view)| view.caps.dtypes.contains(dtype))
+    };
+    DType::ALL.into_iter().filter(has).collect()
 }
 
 /// A device whose memory the plan would not fit into.

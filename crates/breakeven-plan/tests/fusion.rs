@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use breakeven_ir::{Fold, Graph, Kernel, NodeId, Op, Reduce, RowWise};
 use breakeven_plan::{Home, Policy, fuse, program::Program};
+use common::machine::{cpu, gpu, plan_on};
 use common::minilm::{Size, minilm};
 use common::{Write, plan_on_cpu};
 
@@ -201,7 +202,7 @@ fn a_chain_of_a_million_nodes_is_planned_in_linear_time() {
         }
         write.0.want(at);
         let start = Instant::now();
-        let plan = plan_on_cpu(&write.0, &Home::default(), &Policy::default());
+        let plan = plan_on(&write.0, &Home::default(), &Policy::default(), &[cpu(), gpu(1.1)]);
         assert!(plan.steps.len() < count / 40, "{} steps", plan.steps.len());
         drop(plan);
         start.elapsed().as_secs_f64()

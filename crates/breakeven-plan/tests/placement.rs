@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use breakeven_ir::{Caps, DType, Graph, Kernel, Layout, NodeId, Op, Spec, Unsupported};
-use breakeven_plan::{DeviceId, Home, Place, Plan, PlanError, Policy, Reason, Source, Step, Trust};
+use breakeven_plan::{DeviceId, DeviceProfile, Home, Place, Plan, PlanError, Policy, Reason, Source, Step, Trust};
 use common::Write;
 use common::machine::{Device, cpu, gpu, plan_on, try_plan};
 use common::minilm::{Size, minilm};
@@ -213,11 +213,45 @@ fn a_frozen_plan_is_made_again_on_another_profile() {
     let text = serde_json::to_string(&fast.freeze()).unwrap();
     let frozen = Some(serde_json::from_str(&text).unwrap());
     let policy = Policy { frozen, ..Policy::default() };
-    let slow = plan_on(&graph, &home, &policy, &[cpu(), gpu(1.0)]);
+    let slow = plan_on(&graph, &home, &policy, &[cpu(), gpu(0.01)]);
     assert_eq!((slow.steps == fast.steps, slow.slots == fast.slots), (true, true));
     assert_eq!(slow.decisions[0].reason, Reason::Frozen);
     let other = minilm(Size::TINY).write.0;
     assert!(matches!(try_plan(&other, &Home::default(), &policy, &[cpu()]), Err(PlanError::Frozen { .. })));
+}
+
+#[test]
+fn long_work_on_a_gpu_is_split_and_a_frozen_plan_keeps_the_split() {
+    let (graph, home) = product(2048, false);
+    let pinned = Policy { pin: Some(GPU), ..Policy::default() };
+    let slow = plan_on(&graph, &home, &pinned, &[cpu(), gpu(0.1)]);
+    assert_eq!(slow.counts.launches, [0, 8], "1.7 s in halves of at most 250 ms");
+    let frozen = Policy { frozen: Some(slow.freeze()), ..Policy::default() };
+    assert_eq!(plan_on(&graph, &home, &frozen, &[cpu(), gpu(50.0)]).steps, slow.steps);
+}
+
+#[test]
+fn types_that_a_device_lacks_keep_only_their_own_operations_off_it() {
+    let mut w = Write(Graph::new());
+    let ids = w.0.input(Spec::new(DType::I64, [1 << 20]));
+    let mut x = w.op(Op::Cast(DType::F32), &[ids]);
+    for _ in 0..60 {
+        x = w.map("tanh", &[x]);
+    }
+    w.0.want(x);
+    let caps = Caps { dtypes: vec![DType::F32, DType::I32, DType::Bool], ..gpu(1.0).caps };
+    let narrow = Device { caps, ..gpu(50.0) };
+    let plan = plan_on(&w.0, &Home::default(), &Policy::default(), &[cpu(), narrow]);
+    assert_eq!(devices(&plan), [0, 1]);
+    assert_eq!(plan_on(&w.0, &Home::default(), &Policy::default(), &[cpu()]).decisions.len(), 1);
+}
+
+#[test]
+fn without_a_profile_everything_stays_on_the_cpu() {
+    let (graph, home) = product(2048, false);
+    let plan =
+        plan_on(&graph, &home, &Policy::default(), &[Device { profile: DeviceProfile::default(), ..cpu() }, gpu(50.0)]);
+    assert_eq!((devices(&plan), plan.decisions[0].reason), (vec![0], Reason::Unmeasured));
 }
 
 #[test]

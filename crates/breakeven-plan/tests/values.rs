@@ -4,8 +4,9 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use breakeven_ir::{Caps, DType, Graph, Layout, NodeId, Op, Scalar};
+use breakeven_ir::{Caps, DType, Fold, Graph, Layout, NodeId, Op, Reduce, RowWise, Scalar};
 use breakeven_plan::{DeviceId, Home, Place, Plan, Policy, Source};
+use common::Write;
 use common::evaluate::evaluate;
 use common::interpret::interpret;
 use common::machine::{Device, cpu, gpu, try_plan};
@@ -118,10 +119,11 @@ fn random_graphs_mean_the_same_over_three_devices_and_any_home() {
 #[test]
 fn random_graphs_mean_the_same_on_a_device_that_sees_little() {
     let (mut whole, mut split) = (0, 0);
-    for seed in 0..600 {
+    for seed in 0..900 {
         let graph = graph(seed, 4 + (seed % 20) as usize);
         let home = random_home(&graph, &mut Random(seed), 2);
-        let devices = [cpu(), tight(4, 64)];
+        let (bindings, bytes) = [(3, 64), (4, 64), (4, 48)][seed as usize % 3];
+        let devices = [cpu(), tight(bindings, bytes)];
         for pin in [None, Some(DeviceId(1))] {
             let policy = Policy { pin, ..Policy::default() };
             let Ok(plan) = try_plan(&graph, &home, &policy, &devices) else {
@@ -136,12 +138,60 @@ fn random_graphs_mean_the_same_on_a_device_that_sees_little() {
                     let kernel = &launch.kernel;
                     let operands = || kernel.inputs().into_iter().chain(kernel.outputs());
                     let span = |o: &breakeven_ir::Operand| o.layout.span().map_or(0, |(low, high)| high - low + 1);
-                    operands().count() <= 4 && operands().all(|o| span(o) * o.dtype.bytes() <= 64)
+                    let small = |o: &breakeven_ir::Operand| span(o) * o.dtype.bytes() <= bytes as usize;
+                    operands().count() <= bindings && operands().all(small)
                 }
                 _ => true,
             };
             assert!(plan.steps.iter().all(fits), "seed {seed}");
         }
     }
-    assert!(split > whole + 100, "{whole} kernels became {split} launches");
+    assert!(split > whole + 50, "{whole} kernels became {split} launches");
+}
+
+/// A sum of products of many tensors, before and after everything that is not elementwise.
+fn wide_graph() -> Graph {
+    let mut w = Write(Graph::new());
+    let mixed = |w: &mut Write, shape: &[usize]| {
+        let first = w.input(shape);
+        (0..6).fold(first, |sum, i| {
+            let (a, b) = (w.input(shape), w.input(shape));
+            let both = w.map(if i % 2 == 0 { "mul" } else { "maximum" }, &[a, b]);
+            w.map("add", &[sum, both])
+        })
+    };
+    let x = mixed(&mut w, &[6, 8]);
+    let total = w.op(Op::Reduce(Reduce { fold: Fold::Sum, axes: [0].as_slice().into() }), &[x]);
+    let extra = mixed(&mut w, &[8]);
+    let total = w.map("mul", &[total, extra]);
+    let y = mixed(&mut w, &[6, 8]);
+    let y = w.op(Op::RowWise(RowWise::LayerNorm { epsilon: 1e-5 }, 1), &[y]);
+    let z = mixed(&mut w, &[6, 8]);
+    let y = w.map("mul", &[y, z]);
+    let weight = w.input(&[8, 5]);
+    let product = w.op(Op::MatMul, &[y, weight]);
+    let bias = mixed(&mut w, &[6, 5]);
+    let product = w.map("add", &[product, bias]);
+    w.0.want(total);
+    w.0.want(product);
+    w.0
+}
+
+#[test]
+fn a_kernel_of_many_tensors_is_divided_to_fit_few_bindings() {
+    let graph = wide_graph();
+    let policy = Policy { pin: Some(DeviceId(1)), max_inputs_per_kernel: 64, ..Policy::default() };
+    for bindings in 3..12 {
+        let devices = [cpu(), tight(bindings, 160)];
+        let plan = check_on(&graph, &Home::default(), &policy, &devices, &format!("{bindings} bindings"));
+        assert_eq!(plan.decisions.len(), 3, "it is fused before it is divided");
+        let bound = |step: &breakeven_plan::Step| match step {
+            breakeven_plan::Step::Run { launch, .. } => launch.inputs.len() + launch.outputs.len(),
+            _ => 0,
+        };
+        assert!(plan.steps.iter().all(|step| bound(step) <= bindings));
+        assert!(plan.counts.launches[1] > 10, "{} launches", plan.counts.launches[1]);
+    }
+    let impossible = try_plan(&graph, &Home::default(), &policy, &[cpu(), tight(2, 128)]).unwrap_err();
+    assert!(impossible.to_string().contains("binds"), "{impossible}");
 }

@@ -1,8 +1,8 @@
 //! Kernels with too many operands for a device, divided into several that hand each other values.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use breakeven_ir::{DType, Expr, ExprBuilder, Item, Kernel, Kind, Layout, Map, Operand, Row, Shape};
+use breakeven_ir::{DType, Expr, ExprBuilder, Item, Kernel, Kind, Layout, Map, Operand, Row};
 
 use crate::Reason;
 use crate::place::Refusal;
@@ -228,16 +228,16 @@ impl<'a> Rewriter<'a> {
     }
 }
 
-/// Shape of a value between pieces, and the type of its elements.
-pub(crate) fn between(pieces: &[Piece]) -> Vec<(DType, Shape)> {
-    let mut found: Vec<(usize, DType, Shape)> = Vec::new();
+/// Type and bytes of the values between pieces, by number. Each may be written in parts; the last reaches its end.
+pub(crate) fn between(pieces: &[Piece]) -> BTreeMap<usize, (DType, u64)> {
+    let mut found = BTreeMap::new();
     for piece in pieces {
         for (bound, operand) in piece.outputs.iter().zip(piece.kernel.outputs()) {
             if let Bound::Between(number) = bound {
-                found.push((*number, operand.dtype, operand.layout.shape.clone()));
+                let (_, bytes) = found.entry(*number).or_insert((operand.dtype, 0));
+                *bytes = operand.span_bytes().max(*bytes);
             }
         }
     }
-    found.sort_by_key(|one| one.0);
-    found.into_iter().map(|(_, dtype, shape)| (dtype, shape)).collect()
+    found
 }

@@ -14,11 +14,11 @@ pub(crate) use divide::{Bound, Piece};
 use divide::{between, divide};
 pub(crate) use index::{narrow_indices, widen_indices};
 
-/// The longest that one launch may take, and how long a kernel is predicted to take.
+/// The longest that one launch may be, and how long a kernel is: in predicted seconds, or in elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Longest<'a> {
-    pub seconds: f64,
-    pub predict: &'a dyn Fn(&Kernel) -> Option<f64>,
+    pub limit: f64,
+    pub measure: &'a dyn Fn(&Kernel) -> Option<f64>,
 }
 
 /// A kernel as launches that a device can take, or why there are none; `None` where it fits as it is. The values
@@ -90,7 +90,7 @@ fn axis_to_halve(kernel: &Kernel, caps: &Caps, longest: Longest<'_>) -> Result<O
             return axis.map(Some).ok_or_else(|| Refusal::new(Reason::Memory, text()));
         }
     }
-    let is_long = (longest.predict)(kernel).is_some_and(|seconds| seconds > longest.seconds);
+    let is_long = (longest.measure)(kernel).is_some_and(|measured| measured > longest.limit);
     let extents: Vec<u64> = axes(kernel).iter().map(|&n| if n > 1 { n as u64 } else { 0 }).collect();
     Ok(widest(&extents).filter(|_| is_long))
 }
@@ -130,8 +130,7 @@ pub(crate) fn lower(program: Program, devices: &[DeviceId], mut pieces: Vec<Opti
 
 fn unpack(fused: &Fused, pieces: Vec<Piece>, values: &mut Vec<Value>) -> Vec<Fused> {
     let first = values.len();
-    for (dtype, shape) in between(&pieces) {
-        let bytes = shape.elements() as u64 * dtype.bytes() as u64;
+    for (dtype, bytes) in between(&pieces).into_values() {
         let node = *fused.nodes.last().expect("a kernel computes a node");
         values.push(Value { node, dtype, bytes, is_input: false });
     }

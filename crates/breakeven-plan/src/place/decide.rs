@@ -42,6 +42,7 @@ impl Deciding<'_> {
             nodes: fused.nodes.iter().map(|id| id.0).collect(),
             what: describe(&fused.kernel),
             device,
+            largest_launch: offers[device.0].as_ref().map_or(0, |offer| offer.largest_launch(fused)),
             reason: self.reason(kernel, fused, offers, predicted, runner_up),
             predicted,
             cost: offers[device.0].as_ref().ok().and_then(Offer::cost),
@@ -69,7 +70,8 @@ impl Deciding<'_> {
         let work = |parts: Parts| parts.dispatch + parts.kernel;
         match (predicted, runner_up) {
             (Some(chosen), Some((_, other))) if work(other) < work(chosen) => Reason::Resident,
-            (_, Some(_)) => Reason::Cut,
+            (None, Some(_)) => Reason::Unmeasured,
+            (Some(_), Some(_)) => Reason::Cut,
             _ => why_alone(self.choice.devices[kernel], offers),
         }
     }

@@ -23,6 +23,12 @@ impl Offer {
         self.cost().map_or(0.0, |cost| cost.seconds)
     }
 
+    /// Elements of the largest result among the launches.
+    pub fn largest_launch(&self, fused: &Fused) -> u64 {
+        let pieces = self.pieces.iter().flatten().map(|piece| result_elements(&piece.kernel));
+        pieces.max().unwrap_or_else(|| result_elements(&fused.kernel))
+    }
+
     pub fn cost(&self) -> Option<Cost> {
         Some(self.dispatch?.then(self.kernel?))
     }
@@ -43,6 +49,11 @@ impl Refusal {
 
 /// Devices that are not to be used at all, and why.
 pub(crate) type Barred = std::collections::BTreeMap<DeviceId, String>;
+
+/// Elements of the result that a kernel can be split over.
+fn result_elements(kernel: &Kernel) -> u64 {
+    kernel.outputs()[0].layout.shape.elements() as u64
+}
 
 /// A kernel that a device is asked to price.
 #[derive(Clone, Copy)]
@@ -85,8 +96,14 @@ impl Market<'_> {
             return Err(Refusal::new(Reason::CpuFirst, "a software adapter is used only when asked for"));
         }
         let predict = |kernel: &Kernel| self.cost.run(device, kernel).map(|cost| cost.seconds);
-        let seconds = if view.caps.host_memory { f64::INFINITY } else { self.policy.max_launch_seconds };
-        let longest = Longest { seconds, predict: &predict };
+        let elements = |kernel: &Kernel| Some(result_elements(kernel) as f64);
+        let frozen = self.policy.frozen.as_ref().and_then(|frozen| frozen.largest_launch(&fused.nodes));
+        // A frozen plan is split as it was, whatever the profile says now.
+        let longest = match frozen {
+            _ if view.caps.host_memory => Longest { limit: f64::INFINITY, measure: &predict },
+            Some(largest) => Longest { limit: largest as f64, measure: &elements },
+            None => Longest { limit: self.policy.max_launch_seconds, measure: &predict },
+        };
         let pieces = split(fused, &program.values, view.caps, longest)?;
         self.priced(Order { fused, work, device, is_asked: asked.is_some() }, pieces)
     }

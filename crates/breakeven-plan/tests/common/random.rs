@@ -68,7 +68,25 @@ fn grow(w: &mut Write, random: &mut Random, known: &[NodeId]) -> Option<NodeId> 
         return None;
     }
     let dims: Vec<usize> = shape.to_vec();
-    match random.below(14) {
+    if w.0.node(x).spec.dtype == DType::Bool {
+        let other = fitting(w, random, known, &shape);
+        return Some(match random.below(3) {
+            0 => w.map("logical_not", &[x]),
+            1 => w.op(Op::Cast(DType::F32), &[x]),
+            _ => {
+                let one = fitting(w, random, known, &shape);
+                w.map("where", &[x, one, other])
+            }
+        });
+    }
+    match random.below(17) {
+        14 => Some(w.map("is_nan", &[x])),
+        15 => {
+            let wide = w.op(Op::Cast(DType::F64), &[x]);
+            let wide = w.map("square", &[wide]);
+            Some(w.op(Op::Cast(DType::F32), &[wide]))
+        }
+        16 if !dims.is_empty() && random.below(4) == 0 => Some(w.slice(x, random.below(dims.len()), 0, 0, 1)),
         0..=2 => Some(w.map(random.pick(&["neg", "relu", "tanh", "abs"]), &[x])),
         3..=5 => {
             let other = fitting(w, random, known, &shape);
@@ -76,7 +94,7 @@ fn grow(w: &mut Write, random: &mut Random, known: &[NodeId]) -> Option<NodeId> 
         }
         6 => Some(permuted(w, random, x)),
         7 => Some(w.reshape(x, &reshaped(random, &shape))),
-        8 if !dims.is_empty() => {
+        8 if !dims.is_empty() && !shape.is_empty() => {
             let axis = random.below(dims.len());
             let count = 1 + random.below(dims[axis]);
             let start = random.below(dims[axis] - count + 1);
@@ -87,7 +105,8 @@ fn grow(w: &mut Write, random: &mut Random, known: &[NodeId]) -> Option<NodeId> 
         10 => {
             let axes = (0..dims.len()).filter(|_| random.below(2) == 0).collect();
             let fold = random.pick(&[Fold::Sum, Fold::Mean, Fold::Max, Fold::Moments]);
-            let first = w.op(Op::Reduce(Reduce { fold, axes }), &[x]);
+            // There is no largest of nothing.
+            let first = w.0.add(Op::Reduce(Reduce { fold, axes }), &[x]).ok()?;
             let second = fold == Fold::Moments && random.below(2) == 0;
             Some(if second { w.op(Op::Output(1), &[first]) } else { first })
         }
@@ -115,10 +134,13 @@ fn other_shapes(w: &mut Write, random: &mut Random, known: &[NodeId], x: NodeId,
     w.op(Op::Gather(random.below(shape.rank())), &[x, index])
 }
 
+fn fits(spec: &Spec, shape: &Shape) -> bool {
+    spec.dtype == DType::F32 && spec.shape.broadcast(shape).as_ref() == Some(shape)
+}
+
 /// A known node of this shape, or one broadcast to it, or a number.
 fn fitting(w: &mut Write, random: &mut Random, known: &[NodeId], shape: &Shape) -> NodeId {
-    let fits: Vec<NodeId> =
-        known.iter().copied().filter(|id| w.0.node(*id).spec.shape.broadcast(shape).as_ref() == Some(shape)).collect();
+    let fits: Vec<NodeId> = known.iter().copied().filter(|id| fits(&w.0.node(*id).spec, shape)).collect();
     if fits.is_empty() || random.below(4) == 0 {
         return w.fill(random.unit(), shape);
     }
