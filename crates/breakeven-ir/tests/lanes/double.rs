@@ -70,9 +70,23 @@ impl Number for Double {
     }
 }
 
-/// `f(x)` of an odd function that starts as `x`; not computed where `x` is all there is, since most of the 2^32 are such.
+/// `f(x)` of a function that starts as `x`; not computed where `x` is all there is in a f32, since most of the 2^32 are
+/// such.
 fn odd(x: f64, f: impl Fn(f64) -> f64) -> f64 {
-    if x.abs() < 1e-20 { x } else { f(x) }
+    if x.abs() < 1e-7 { x } else { f(x) }
+}
+
+/// `e^x`, not computed where it is nearly 1, or 0 or infinite even in f64.
+fn quick_exp(x: f64) -> f64 {
+    if x.abs() < 1e-9 {
+        1.0 + x
+    } else if x > 710.0 {
+        f64::INFINITY
+    } else if x < -750.0 {
+        0.0
+    } else {
+        x.exp()
+    }
 }
 
 macro_rules! functions {
@@ -91,11 +105,11 @@ impl Float for Double {
         trunc => f64::trunc,
         round => f64::round_ties_even,
         sqrt => f64::sqrt,
-        exp => f64::exp,
+        exp => quick_exp,
         exp2 => f64::exp2,
-        expm1 => |x| odd(x, f64::exp_m1),
+        expm1 => f64::exp_m1,
         ln => f64::ln,
-        log1p => |x| odd(x, f64::ln_1p),
+        log1p => f64::ln_1p,
         log2 => f64::log2,
         log10 => f64::log10,
         sin => |x| odd(x, f64::sin),

@@ -119,6 +119,7 @@ const TWO_OVER_PI: [u64; 5] =
 
 /// `x - k * pi/2` and `k` modulo 4, after Payne and Hanek: of `x * 2/pi` only the bits that matter are multiplied, two
 /// before the point and 126 after it.
+#[inline]
 fn turn(x: f32) -> (f32, f32) {
     if x.abs() < std::f32::consts::FRAC_PI_4 || !x.is_finite() {
         return (if x.is_finite() { x } else { f32::NAN }, 0.0);
@@ -178,9 +179,11 @@ impl<const K: u8> Float for Single<K> {
     #[inline]
     fn ldexp(self, n: Self) -> Self {
         debug_assert!(n.0.is_nan() || (n.0.abs() <= 300.0 && n.0.fract() == 0.0), "ldexp by {}", n.0);
-        // Three factors, of which the first two never leave the normal numbers when the result is one.
-        let n = n.0.clamp(-300.0, 300.0) as i32;
-        let (a, b) = (n / 3, (n - n / 3) / 2);
+        // Three factors, of which the first two never leave the normal numbers when the result is one. The whole number
+        // stands in the low bits of a f32 of 2^23 and more.
+        let n = (n.0.clamp(-300.0, 300.0) + 12_582_912.0).to_bits() as i32 - 0x4b40_0000;
+        let a = n >> 2;
+        let b = (n - a) >> 1;
         self.one(|x| x * power_of_two(a) * power_of_two(b) * power_of_two(n - a - b))
     }
     #[inline]
