@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use breakeven_device::{
-    Binding, Buffer, Deadline, Device, DeviceError, HostBytes, Lane, MemoryKind, ReadCell, Segment, SegmentStep,
+    Binding, Buffer, Deadline, Device, DeviceError, HostBytes, Lane, MemoryKind, Prepared, ReadCell, Segment,
+    SegmentStep,
 };
-use breakeven_ir::{Kernel, Launch};
+use breakeven_ir::{DType, Kernel, Launch, Operand};
 
 use super::Effort;
 
@@ -32,38 +33,69 @@ pub(super) struct Sample {
 }
 
 impl Bench<'_> {
-    /// Launches of these kernels, one after the other, over data that was really written.
-    pub fn kernels(&self, kernels: &[Kernel]) -> Result<Sample, DeviceError> {
-        let mut steps = Vec::new();
+    /// A segment of one launch of `kernel` and one of `times`, over data that was really written.
+    pub fn kernel(&self, kernel: &Kernel, times: usize) -> Result<(Sample, Sample), DeviceError> {
         let mut buffers = Vec::new();
-        for kernel in kernels {
-            let mut slots = |operands: Vec<&breakeven_ir::Operand>| -> Result<Vec<usize>, DeviceError> {
-                let one = |o: &&breakeven_ir::Operand| {
-                    buffers.push(self.filled(o.span_bytes(), o.dtype)?);
-                    Ok(buffers.len() - 1)
-                };
-                operands.iter().map(one).collect()
+        let mut slots = |operands: Vec<&Operand>| -> Result<Vec<usize>, DeviceError> {
+            let one = |o: &&Operand| {
+                buffers.push(self.filled(o.span_bytes(), o.dtype)?);
+                Ok(buffers.len() - 1)
             };
-            let (inputs, outputs) = (slots(kernel.inputs())?, slots(kernel.outputs())?);
-            steps.push(SegmentStep::Launch(Box::new(Launch {
-                kernel: kernel.clone(),
-                inputs,
-                outputs,
-                workspace: None,
-            })));
-        }
-        self.run(steps, &Binding { buffers, ..Binding::default() })
+            operands.iter().map(one).collect()
+        };
+        let (inputs, outputs) = (slots(kernel.inputs())?, slots(kernel.outputs())?);
+        let launch = Launch { kernel: kernel.clone(), inputs, outputs, workspace: None };
+        let binding = Binding { buffers, ..Binding::default() };
+        self.once_and_often(&SegmentStep::Launch(Box::new(launch)), &binding, times)
     }
 
-    /// One copy of `bytes`.
-    pub fn copy(&self, step: SegmentStep, bytes: usize) -> Result<Sample, DeviceError> {
+    /// A segment of one copy of `bytes` and one of `times`.
+    pub fn copy(&self, step: &SegmentStep, bytes: usize, times: usize) -> Result<(Sample, Sample), DeviceError> {
         let buffers = vec![self.device.alloc(bytes as u64, MemoryKind::Resident)?];
         let uploads = vec![HostBytes::from_vec(vec![0x3Fu8; bytes])];
-        self.run(vec![step], &Binding { buffers, uploads, reads: vec![ReadCell::new()] })
+        self.once_and_often(step, &Binding { buffers, uploads, reads: vec![ReadCell::new()] }, times)
+    }
+
+    /// In turns, so that both meet the same weather.
+    fn once_and_often(
+        &self,
+        step: &SegmentStep,
+        binding: &Binding,
+        times: usize,
+    ) -> Result<(Sample, Sample), DeviceError> {
+        let prepare = |times: usize| self.device.prepare(&Segment { steps: vec![step.clone(); times] });
+        let works = [prepare(1)?, prepare(times)?];
+        let mut runs = [Vec::new(), Vec::new()];
+        let mut wall = Duration::ZERO;
+        // The first round compiles and touches memory; it is thrown away.
+        for round in 0..=self.effort.repeats {
+            for (work, runs) in works.iter().zip(&mut runs) {
+                let started = Instant::now();
+                let run = self.run(work, binding)?;
+                if round > 0 {
+                    wall = wall.max(started.elapsed());
+                    runs.push(run);
+                }
+            }
+            if round > 0 && wall >= self.effort.longest {
+                break;
+            }
+        }
+        let [one, many] = runs;
+        Ok((summary(one, wall), summary(many, wall)))
+    }
+
+    /// Seconds from submit to done, and until submit returned, on the device's clock.
+    fn run(&self, work: &Arc<dyn Prepared>, binding: &Binding) -> Result<(f64, f64), DeviceError> {
+        let before = self.device.now();
+        let ticket = self.device.submit(work, binding.clone(), Lane::Compute, &[])?;
+        let submitted = self.device.now();
+        self.device.wait(ticket, limit())?;
+        Ok((seconds(before, self.device.now()), seconds(before, submitted)))
     }
 
     /// A buffer whose numbers do not decay to denormals: every byte is 0x3F, which is 0.747 as f32. Indices are 0.
-    fn filled(&self, bytes: u64, dtype: breakeven_ir::DType) -> Result<Buffer, DeviceError> {
+    fn filled(&self, bytes: u64, dtype: DType) -> Result<Buffer, DeviceError> {
         let byte: u8 = if dtype.is_float() { 0x3F } else { 0 };
         let buffer = self.device.alloc(bytes, MemoryKind::Resident)?;
         let work = self.device.prepare(&Segment { steps: vec![SegmentStep::Upload { upload: 0, slot: 0 }] })?;
@@ -72,29 +104,6 @@ impl Bench<'_> {
         let ticket = self.device.submit(&work, binding, Lane::Compute, &[])?;
         self.device.wait(ticket, limit())?;
         Ok(buffer)
-    }
-
-    fn run(&self, steps: Vec<SegmentStep>, binding: &Binding) -> Result<Sample, DeviceError> {
-        let work = self.device.prepare(&Segment { steps })?;
-        let mut runs = Vec::new();
-        let mut wall = Duration::ZERO;
-        // The first run compiles and touches memory; it is thrown away.
-        for index in 0..=self.effort.repeats {
-            let started = Instant::now();
-            let before = self.device.now();
-            let ticket = self.device.submit(&work, binding.clone(), Lane::Compute, &[])?;
-            let submitted = self.device.now();
-            self.device.wait(ticket, limit())?;
-            let done = self.device.now();
-            if index > 0 {
-                wall = wall.max(started.elapsed());
-                runs.push((seconds(before, done), seconds(before, submitted)));
-            }
-            if index > 0 && wall >= self.effort.longest {
-                break;
-            }
-        }
-        Ok(summary(runs, wall))
     }
 }
 
