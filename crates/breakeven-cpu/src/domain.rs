@@ -93,6 +93,16 @@ impl Domain {
         self
     }
 
+    /// How many axes are left.
+    pub fn rank(&self) -> usize {
+        self.dims.len()
+    }
+
+    /// Extents of the axes that are left.
+    pub fn dims(&self) -> &[usize] {
+        &self.dims
+    }
+
     fn inner(&self) -> usize {
         self.dims.last().copied().unwrap_or(1)
     }

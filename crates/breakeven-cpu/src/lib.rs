@@ -6,6 +6,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(clippy::inline_always, reason = "lanes must dissolve into the loop whose instructions they use")]
 #![allow(clippy::cast_ptr_alignment, reason = "operands are aligned to their elements when they are bound")]
+#![allow(clippy::needless_range_loop, reason = "loops index several operands by one position")]
 
 mod backend;
 mod blocks;
@@ -23,6 +24,7 @@ mod program;
 mod segment;
 mod sweeps;
 mod team;
+mod vectors;
 
 pub use backend::CpuBackend;
 pub use device::CpuDevice;

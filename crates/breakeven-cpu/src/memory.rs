@@ -59,6 +59,10 @@ impl Store {
 
     /// Memory for at least `bytes`.
     pub fn alloc(&self, bytes: u64) -> Result<Buffer> {
+        // Beyond half of the address space, not even the size class can be reckoned.
+        if bytes > isize::MAX as u64 / 2 {
+            return Err(DeviceError::OutOfMemory { wanted: bytes, left: None });
+        }
         let waiting = self.pool().take(bytes);
         let block = match waiting {
             Some(block) => block,
@@ -73,13 +77,12 @@ impl Store {
     }
 
     fn make(&self, bytes: u64) -> Result<Block> {
-        let refused = || DeviceError::OutOfMemory { wanted: bytes, left: None };
-        let class = bytes.checked_add(bytes / 4).map(|_| size_class(bytes)).ok_or_else(refused)?;
+        let class = size_class(bytes);
         let block = Block::new(class).or_else(|| {
             self.trim(Duration::ZERO);
             Block::new(class)
         });
-        let block = block.ok_or_else(refused)?;
+        let block = block.ok_or(DeviceError::OutOfMemory { wanted: bytes, left: None })?;
         self.pool().made(bytes);
         Ok(block)
     }

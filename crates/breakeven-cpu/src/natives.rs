@@ -1,15 +1,17 @@
 //! Every row of the table, and every cast, as compiled loops over blocks of elements.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use breakeven_ir::maps::rows;
-use breakeven_ir::{DType, Row, for_each_map, map_type};
+use breakeven_ir::{DType, MAPS, Row, for_each_map, map_type};
 use fearless_simd::Simd;
 
 use crate::folds::Folds;
 use crate::isa::{Isa, with_token};
 use crate::lanes::{Chunk, Lanes, Plain, token};
 use crate::sweeps::Sweeps;
+use crate::vectors::Vectors;
 
 /// Operands of a block, in the order of the row; places that are not used repeat another.
 pub(crate) type Args = [*const u8; 3];
@@ -21,10 +23,14 @@ pub(crate) type RowFn = unsafe fn(&Args, *mut u8, usize);
 pub(crate) struct Natives {
     lanes: Vec<Option<RowFn>>,
     plain: Vec<(DType, Vec<Option<RowFn>>)>,
+    /// Core primitives of each row at its most usual type, reckoned when first asked for.
+    flops: Vec<OnceLock<f64>>,
     /// How reductions fold blocks.
     pub folds: Folds,
-    /// Whole-row passes of softmax, norms and products with vectors.
+    /// Softmax and norms over one row.
     pub sweeps: Sweeps,
+    /// Products with a vector.
+    pub vectors: Vectors,
 }
 
 impl fmt::Debug for Natives {
@@ -54,9 +60,17 @@ impl Natives {
                 (DType::U8, integer_rows::<Plain<u8>, S>()),
                 (DType::Bool, logic_rows::<Plain<u8>, S>()),
             ],
+            flops: MAPS.iter().map(|_| OnceLock::new()).collect(),
             folds: Folds::with(simd),
             sweeps: Sweeps::with(simd),
+            vectors: Vectors::with(simd),
         }
+    }
+
+    /// Core primitives of one element of `row`.
+    pub fn row_flops(&self, row: Row) -> f64 {
+        let reckon = || row.body(row.family.dtypes()[0]).flops() as f64;
+        row.index().map_or_else(reckon, |index| *self.flops[index].get_or_init(reckon))
     }
 
     /// The loop of `row` over values of `dtype`; truth values for rows of logic.

@@ -148,7 +148,7 @@ fn splats(expr: &Expr, params: &[f64]) -> Result<Scratch, Unsupported> {
     Ok(scratch)
 }
 
-/// Temporaries of one block each, aligned to cache lines.
+/// Temporaries of one block each, aligned to cache lines, of unknown content.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch(Vec<Line>);
 
@@ -165,18 +165,18 @@ impl Scratch {
 
     /// One temporary of `bytes`.
     pub fn of_bytes(bytes: usize) -> Scratch {
-        Scratch(vec![Line([0; 64]); bytes.div_ceil(64)])
+        Scratch(Vec::with_capacity(bytes.div_ceil(64)))
     }
 
     /// The start of a slot, which holds a block of any type.
     pub fn slot(&self, index: usize) -> *const u8 {
-        assert!(index * SLOT < self.0.len() * 64, "slot {index} exists");
+        assert!(index * SLOT < self.bytes(), "slot {index} exists");
         self.0.as_ptr().cast::<u8>().wrapping_add(index * SLOT)
     }
 
     /// Bytes in all.
     pub fn bytes(&self) -> usize {
-        self.0.len() * 64
+        self.0.capacity() * 64
     }
 
     /// Start of the first slot; dangling when there is none.

@@ -3,6 +3,7 @@
 use breakeven_ir::Float;
 use fearless_simd::{Simd, SimdBase, SimdMask, SimdWiden};
 
+use super::Rows;
 use crate::domain::BLOCK;
 use crate::lanes::{Chunk, Lanes};
 
@@ -41,16 +42,8 @@ unsafe fn full<S: Simd>(_: S, from: *const f32, sums: &mut [f32; WIDE]) {
     for lane in (0..WIDE).step_by(S::f32s::LEN) {
         // SAFETY: the block holds `DEEP` rows of `WIDE`.
         let row = |i: usize| unsafe { Lanes::<S>::load(from.add(i * WIDE + lane).cast()) };
-        let mut level: [Lanes<S>; DEEP / 2] = std::array::from_fn(|i| row(2 * i) + row(2 * i + 1));
-        let mut left = DEEP / 2;
-        while left > 1 {
-            left /= 2;
-            for i in 0..left {
-                level[i] = level[2 * i] + level[2 * i + 1];
-            }
-        }
         // SAFETY: `lane + LEN` is within the sums.
-        unsafe { level[0].store(sums.as_mut_ptr().add(lane).cast()) };
+        unsafe { tree(row).store(sums.as_mut_ptr().add(lane).cast()) };
     }
 }
 
@@ -71,6 +64,46 @@ unsafe fn partial<S: Simd>(_: S, from: *const f32, n: usize, sums: &mut [f32; WI
         // SAFETY: `i < n`.
         sums[i - whole] += unsafe { from.add(i).read() };
     }
+}
+
+/// Adds rows to the sums of columns: trees of as many rows as a block has in each partial sum, then in double precision.
+///
+/// # Safety
+/// All of `rows` must be readable.
+#[inline(always)]
+pub(crate) unsafe fn add_rows<S: Simd>(_: S, sums: &mut [f64], rows: Rows) {
+    let row = |i: usize| rows.from.wrapping_offset(i as isize * rows.step).cast::<f32>();
+    let (len, whole) = (S::f32s::LEN, rows.width - rows.width % S::f32s::LEN);
+    for first in (0..rows.count).step_by(DEEP) {
+        let count = DEEP.min(rows.count - first);
+        for at in (0..whole).step_by(len) {
+            // SAFETY: `at + LEN` is within every row.
+            let load = |i: usize| unsafe { Lanes::<S>::load(row(first + i).add(at).cast()) };
+            let sum = if count == DEEP { tree(load) } else { (1..count).fold(load(0), |sum, i| sum + load(i)) };
+            for (to, x) in sums[at..at + len].iter_mut().zip(sum.0.as_slice()) {
+                *to += f64::from(*x);
+            }
+        }
+        for at in whole..rows.width {
+            // SAFETY: `at` is within every row.
+            let element = |i: usize| f64::from(unsafe { row(first + i).add(at).read() });
+            sums[at] += (0..count).map(element).sum::<f64>();
+        }
+    }
+}
+
+/// Sum of as many registers as a block has in each partial sum, by pairs.
+#[inline(always)]
+fn tree<S: Simd>(row: impl Fn(usize) -> Lanes<S>) -> Lanes<S> {
+    let mut level: [Lanes<S>; DEEP / 2] = std::array::from_fn(|i| row(2 * i) + row(2 * i + 1));
+    let mut left = DEEP / 2;
+    while left > 1 {
+        left /= 2;
+        for i in 0..left {
+            level[i] = level[2 * i] + level[2 * i + 1];
+        }
+    }
+    level[0]
 }
 
 /// The largest (or smallest) element; NaN where any is.

@@ -3,7 +3,7 @@
 use breakeven_ir::DType;
 use fearless_simd::Simd;
 
-use super::blocks;
+use super::{Rows, blocks};
 
 /// A type that reductions fold: floats in double precision, integers in 64 bits.
 pub(crate) trait Element: Copy + 'static {
@@ -30,6 +30,15 @@ pub(crate) trait Element: Copy + 'static {
     unsafe fn sum<S: Simd>(_: S, from: *const Self, n: usize) -> f64 {
         // SAFETY: the caller's contract.
         (0..n).map(|i| unsafe { from.add(i).read() }.f()).sum()
+    }
+
+    /// Adds every row to the sums of the columns, which start at 0; false where one by one is the way.
+    ///
+    /// # Safety
+    /// All of `rows` must be readable.
+    #[inline(always)]
+    unsafe fn add_rows<S: Simd>(_: S, _sums: &mut [f64], _rows: Rows) -> bool {
+        false
     }
 
     /// The largest of a block (or smallest); NaN where any is. `None` where one by one is the way.
@@ -144,6 +153,12 @@ float!(f32 => F32 {
     unsafe fn sum<S: Simd>(simd: S, from: *const f32, n: usize) -> f64 {
         // SAFETY: the caller's contract.
         f64::from(unsafe { blocks::tree_sum(simd, from, n) })
+    }
+    #[inline(always)]
+    unsafe fn add_rows<S: Simd>(simd: S, sums: &mut [f64], rows: Rows) -> bool {
+        // SAFETY: the caller's contract.
+        unsafe { blocks::add_rows(simd, sums, rows) };
+        true
     }
     #[inline(always)]
     unsafe fn extreme<S: Simd>(simd: S, from: *const f32, n: usize, smallest: bool) -> Option<f64> {

@@ -2,7 +2,7 @@
 
 use fearless_simd::Simd;
 
-use super::{Element, Folding, Partial};
+use super::{Columns, Element, Folding, Partial, Rows, one_by_one};
 
 pub(super) struct Sum;
 pub(super) struct Mean;
@@ -48,6 +48,14 @@ impl<T: Element> Folding<T> for Sum {
         let i = (0..n).fold(0i64, |sum, i| sum.wrapping_add(unsafe { from.add(i).read() }.i()));
         Partial { i, ..Partial::default() }
     }
+    #[inline(always)]
+    unsafe fn columns<S: Simd>(simd: S, columns: &mut Columns, rows: Rows) {
+        // SAFETY: the caller's contract.
+        if !unsafe { T::add_rows(simd, &mut columns.f, rows) } {
+            // SAFETY: the caller's contract.
+            unsafe { one_by_one::<Sum, T>(columns, rows) };
+        }
+    }
 }
 
 impl<T: Element> Folding<T> for Mean {
@@ -70,6 +78,11 @@ impl<T: Element> Folding<T> for Mean {
     unsafe fn block<S: Simd>(simd: S, from: *const T, n: usize, at: u64) -> Partial {
         // SAFETY: the caller's contract.
         unsafe { Sum::block(simd, from, n, at) }
+    }
+    #[inline(always)]
+    unsafe fn columns<S: Simd>(simd: S, columns: &mut Columns, rows: Rows) {
+        // SAFETY: the caller's contract.
+        unsafe { <Sum as Folding<T>>::columns(simd, columns, rows) };
     }
 }
 

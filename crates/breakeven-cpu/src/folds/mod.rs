@@ -45,6 +45,18 @@ impl Columns {
     }
 }
 
+/// Elements that continue columns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows {
+    pub from: *const u8,
+    /// How many columns there are; neighbours in memory.
+    pub width: usize,
+    /// How many elements each column gets.
+    pub count: usize,
+    /// Bytes from one row to the next.
+    pub step: isize,
+}
+
 /// The loops of one fold over one type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoldFns {
@@ -52,14 +64,14 @@ pub(crate) struct FoldFns {
     pub block: unsafe fn(*const u8, usize, u64) -> Partial,
     /// Folds two neighbours, the earlier one first.
     pub join: fn(Partial, Partial) -> Partial,
-    /// Folds one more element into each of `n` columns.
-    pub columns: unsafe fn(&mut Columns, *const u8, usize),
+    /// Folds more rows into columns.
+    pub columns: unsafe fn(&mut Columns, Rows),
     /// Writes the results, one for each output.
     pub finish: unsafe fn(Partial, [*mut u8; 2]),
 }
 
 /// One way of folding elements of type `T`.
-pub(crate) trait Folding<T: Element> {
+pub(crate) trait Folding<T: Element>: Sized {
     /// One element alone, which is number `at` of its row.
     fn one(x: T, at: u64) -> Partial;
     /// One more element.
@@ -72,6 +84,16 @@ pub(crate) trait Folding<T: Element> {
     /// One element of the result's type must be writable at each place.
     unsafe fn finish(p: Partial, to: [*mut u8; 2]);
 
+    /// More elements of each column.
+    ///
+    /// # Safety
+    /// All of `rows` must be readable.
+    #[inline(always)]
+    unsafe fn columns<S: Simd>(_: S, columns: &mut Columns, rows: Rows) {
+        // SAFETY: the caller's contract.
+        unsafe { one_by_one::<Self, T>(columns, rows) };
+    }
+
     /// A block of a row.
     ///
     /// # Safety
@@ -81,6 +103,23 @@ pub(crate) trait Folding<T: Element> {
         // SAFETY: the caller's contract.
         let element = |i: usize| unsafe { from.add(i).read() };
         (1..n).fold(Self::one(element(0), at), |p, i| Self::add(p, element(i), at + i as u64))
+    }
+}
+
+/// # Safety
+/// As [`Folding::columns`].
+#[inline(always)]
+unsafe fn one_by_one<F: Folding<T>, T: Element>(columns: &mut Columns, rows: Rows) {
+    for row in 0..rows.count {
+        let at = columns.n + row as u64;
+        let from = rows.from.wrapping_offset(row as isize * rows.step).cast::<T>();
+        // SAFETY: the caller's contract.
+        let elements = unsafe { std::slice::from_raw_parts(from, rows.width) };
+        let places = columns.f.iter_mut().zip(&mut columns.g).zip(&mut columns.i).zip(elements);
+        for (((f, g), i), &x) in places {
+            let p = if at == 0 { F::one(x, 0) } else { F::add(Partial { f: *f, g: *g, i: *i, n: at }, x, at) };
+            (*f, *g, *i) = (p.f, p.g, p.i);
+        }
     }
 }
 
@@ -153,21 +192,13 @@ fn join<F: Folding<T>, T: Element>(a: Partial, b: Partial) -> Partial {
     }
 }
 
-unsafe fn columns<F: Folding<T>, T: Element, S: Simd>(columns: &mut Columns, from: *const u8, n: usize) {
+unsafe fn columns<F: Folding<T>, T: Element, S: Simd>(columns: &mut Columns, rows: Rows) {
     // SAFETY: tables of `S` are only built with a value of `S` at hand.
     let simd = unsafe { token::<S>() };
-    // SAFETY: the caller vouches for `n` elements.
-    let elements = unsafe { std::slice::from_raw_parts(from.cast::<T>(), n) };
-    let at = columns.n;
-    let places = columns.f.iter_mut().zip(&mut columns.g).zip(&mut columns.i).zip(elements);
+    // SAFETY: the caller vouches for all rows.
     simd.vectorize(
         #[inline(always)]
-        || {
-            for (((f, g), i), &x) in places {
-                let p = if at == 0 { F::one(x, 0) } else { F::add(Partial { f: *f, g: *g, i: *i, n: at }, x, at) };
-                (*f, *g, *i) = (p.f, p.g, p.i);
-            }
-        },
+        || unsafe { F::columns(simd, columns, rows) },
     );
-    columns.n += 1;
+    columns.n += rows.count as u64;
 }

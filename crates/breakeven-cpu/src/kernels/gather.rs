@@ -1,6 +1,6 @@
 //! Picking slices by index.
 
-use breakeven_ir::{DType, Gather, Work};
+use breakeven_ir::{DType, Gather};
 
 use super::{Bound, Machine, views};
 use crate::blocks::{load_run, store_run};
@@ -24,7 +24,7 @@ pub(crate) struct CpuGather {
 }
 
 impl CpuGather {
-    pub fn new(machine: &Machine, kernel: &Gather, work: Work) -> CpuGather {
+    pub fn new(kernel: &Gather, nanoseconds: f64) -> CpuGather {
         let (axis, source, out) = (kernel.axis, &kernel.source.layout, &kernel.out.layout);
         let picks = kernel.index.layout.shape.rank();
         let width = kernel.source.dtype.bytes();
@@ -51,7 +51,7 @@ impl CpuGather {
             step: source.strides[axis],
             index: kernel.index.dtype,
             dtype: kernel.source.dtype,
-            nanoseconds: machine.nanoseconds(work),
+            nanoseconds,
         }
     }
 

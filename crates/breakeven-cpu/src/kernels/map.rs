@@ -1,7 +1,8 @@
 //! Elementwise work.
 
-use breakeven_ir::{Map, Unsupported, Work};
+use breakeven_ir::{Map, Unsupported};
 
+use super::transpose::Transpose;
 use super::{Bound, Machine, views};
 use crate::domain::{Axes, Block, Domain, Order};
 use crate::program::{Program, Scratch};
@@ -13,22 +14,35 @@ pub(crate) struct CpuMap {
     domain: Domain,
     out: Axes,
     inputs: Vec<Axes>,
+    transpose: Option<Transpose>,
     nanoseconds: f64,
 }
 
 impl CpuMap {
-    pub fn new(machine: &Machine, kernel: &Map, work: Work) -> Result<CpuMap, Unsupported> {
+    pub fn new(machine: &Machine, kernel: &Map, nanoseconds: f64) -> Result<CpuMap, Unsupported> {
         let program = Program::new(&machine.natives, &kernel.expr, &kernel.params)?;
         let operands = views([&kernel.out].into_iter().chain(&kernel.inputs));
         let rank = kernel.out.layout.shape.rank();
         let (domain, mut axes) = Domain::new(&operands, 0..rank, Order::Free);
         let inputs = axes.split_off(1);
-        Ok(CpuMap { program, domain, out: axes.remove(0), inputs, nanoseconds: machine.nanoseconds(work) })
+        let out = axes.remove(0);
+        let copied = inputs.first().filter(|_| program.identity);
+        let transpose = copied.and_then(|input| Transpose::new(&domain, &out, input));
+        Ok(CpuMap { program, domain, out, inputs, transpose, nanoseconds })
     }
 
     /// # Safety
     /// As [`super::Compiled::run`].
     pub unsafe fn run(&self, machine: &Machine, bound: Bound<'_>) {
+        if let Some(transpose) = &self.transpose {
+            return machine.split(transpose.units(), self.nanoseconds, |units| {
+                for unit in units {
+                    let sides = ((&self.out, bound.output(0)), (&self.inputs[0], bound.input(0)));
+                    // SAFETY: operands hold the domain; tiles do not overlap.
+                    unsafe { transpose.copy(unit, &self.domain, sides.0, sides.1) };
+                }
+            });
+        }
         machine.split(self.domain.blocks(), self.nanoseconds, |blocks| {
             let mut room = Room::new(&self.program, self.inputs.len() + 1);
             for which in blocks {

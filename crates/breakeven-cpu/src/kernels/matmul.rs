@@ -1,8 +1,9 @@
 //! Matrix products.
 
-use breakeven_ir::{DType, MatMul, Shape, Unsupported, Work};
+use breakeven_ir::{MatMul, Shape, Unsupported};
 
 use super::epilogue::Epilogue;
+use super::products::{Product, Shapes};
 use super::{Bound, Machine, views};
 use crate::domain::{Axes, BLOCK, Domain, Order};
 use crate::program::Scratch;
@@ -14,21 +15,10 @@ const TILE: usize = 256;
 const FEW: usize = 8;
 /// Products in the smallest tile that large ones are cut into.
 const LEAST: usize = 1 << 20;
-
-/// Writes `rows x columns` sums to `to`, row-major without gaps.
-type Product = unsafe fn(&Shapes, *const u8, *const u8, *mut u8);
-
-/// One tile: its extents, and the strides of both operands by row and column.
-#[derive(Clone, Copy, Debug)]
-struct Shapes {
-    m: usize,
-    n: usize,
-    k: usize,
-    a: (isize, isize),
-    b: (isize, isize),
-    /// Of the sums: elements from row to row, and from column to column.
-    to: (isize, isize),
-}
+/// The same for products with a vector, which memory paces.
+const LEAST_OF_VECTOR: usize = 1 << 16;
+/// Results of a product with a vector that stay in the first-level cache.
+const LONG: usize = 4096;
 
 /// A product of tiles.
 #[derive(Debug)]
@@ -51,7 +41,7 @@ pub(crate) struct CpuMatMul {
 }
 
 impl CpuMatMul {
-    pub fn new(machine: &Machine, kernel: &MatMul, work: Work) -> Result<CpuMatMul, Unsupported> {
+    pub fn new(machine: &Machine, kernel: &MatMul, nanoseconds: f64) -> Result<CpuMatMul, Unsupported> {
         let dtype = kernel.a.dtype;
         let rank = kernel.batch.rank();
         let places = [&kernel.a, &kernel.b, &kernel.out].into_iter().chain(&kernel.inputs);
@@ -69,8 +59,10 @@ impl CpuMatMul {
             b: strides(&kernel.b),
             to: strides(&kernel.out),
         };
+        let product = Product::new(machine, dtype, &shapes);
+        let product = product.ok_or_else(|| Unsupported(format!("the CPU has no matrix product of {dtype}")))?;
         Ok(CpuMatMul {
-            product: product(dtype).ok_or_else(|| Unsupported(format!("the CPU has no matrix product of {dtype}")))?,
+            product,
             shapes,
             batch,
             across,
@@ -80,8 +72,8 @@ impl CpuMatMul {
             extras: kernel.inputs.len(),
             width: dtype.bytes(),
             out_width: kernel.out.dtype.bytes(),
-            tile: tile(&shapes),
-            nanoseconds: work.flops as f64 * machine.tuning.ns_per_product_flop,
+            tile: tile(product, &shapes),
+            nanoseconds,
         })
     }
 
@@ -113,7 +105,7 @@ impl CpuMatMul {
         if let Some((row, column)) = self.direct {
             let to = out.wrapping_offset((i as isize * row + j as isize * column) * width);
             // SAFETY: the operands hold the tile.
-            return unsafe { (self.product)(&Shapes { m, n, ..*s }, a, b, to) };
+            return unsafe { self.product.run(&Shapes { m, n, ..*s }, a, b, to) };
         }
         for k in 0..self.extras {
             let axes = &self.across[3 + k];
@@ -122,7 +114,7 @@ impl CpuMatMul {
         // SAFETY: the operands hold the tile, the sums have room for it, and a run of a row is a block at most.
         unsafe {
             let sums = room.sums.start();
-            (self.product)(&Shapes { m, n, to: (n as isize, 1), ..*s }, a, b, sums);
+            self.product.run(&Shapes { m, n, to: (n as isize, 1), ..*s }, a, b, sums);
             for row in 0..m {
                 for start in (0..n).step_by(BLOCK) {
                     let block = self.grid.run((i + row) * s.n + j + start, BLOCK.min(n - start));
@@ -135,10 +127,11 @@ impl CpuMatMul {
 }
 
 /// Extents of one tile: halved while there are few of them and each is still worth a thread's while.
-fn tile(shapes: &Shapes) -> (usize, usize) {
-    let (mut rows, mut columns) = (shapes.m.clamp(1, TILE), shapes.n.clamp(1, TILE));
+fn tile(product: Product, shapes: &Shapes) -> (usize, usize) {
+    let (most, least) = if matches!(product, Product::Loop(_)) { (TILE, LEAST) } else { (LONG, LEAST_OF_VECTOR) };
+    let (mut rows, mut columns) = (shapes.m.clamp(1, most), shapes.n.clamp(1, most));
     let tiles = |rows: usize, columns: usize| shapes.m.div_ceil(rows) * shapes.n.div_ceil(columns);
-    while tiles(rows, columns) < FEW && rows * columns * shapes.k >= 2 * LEAST {
+    while tiles(rows, columns) < FEW && rows * columns * shapes.k >= 2 * least {
         if rows >= columns {
             rows = rows.div_ceil(2).next_multiple_of(16);
         } else {
@@ -167,81 +160,6 @@ impl TileRoom {
             post: of.post.room(),
             bases: vec![std::ptr::null(); 2 + of.extras],
             sums: Scratch::of_bytes(elements * of.width),
-        }
-    }
-}
-
-fn product(dtype: DType) -> Option<Product> {
-    Some(match dtype {
-        DType::F32 => floats::<f32>,
-        DType::F64 => floats::<f64>,
-        DType::I64 => integers::<i64>,
-        DType::I32 => integers::<i32>,
-        DType::I16 => integers::<i16>,
-        DType::I8 => integers::<i8>,
-        DType::U64 => integers::<u64>,
-        DType::U32 => integers::<u32>,
-        DType::U16 => integers::<u16>,
-        DType::U8 => integers::<u8>,
-        DType::F16 | DType::BF16 | DType::Bool => return None,
-    })
-}
-
-unsafe fn floats<T: From<u8> + Copy + 'static>(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) {
-    let (zero, one) = (T::from(0), T::from(1));
-    // SAFETY: the caller vouches for all three operands; the output is not read.
-    unsafe {
-        gemm::gemm(
-            s.m,
-            s.n,
-            s.k,
-            to.cast::<T>(),
-            s.to.1,
-            s.to.0,
-            false,
-            a.cast::<T>(),
-            s.a.1,
-            s.a.0,
-            b.cast::<T>(),
-            s.b.1,
-            s.b.0,
-            zero,
-            one,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
-    }
-}
-
-/// Integers that wrap.
-trait Wrapping: Copy + Default {
-    fn add_product(self, a: Self, b: Self) -> Self;
-}
-
-macro_rules! wrapping {
-    ($($t:ty),+) => {$(
-        impl Wrapping for $t {
-            #[inline(always)]
-            fn add_product(self, a: $t, b: $t) -> $t {
-                self.wrapping_add(a.wrapping_mul(b))
-            }
-        }
-    )+};
-}
-wrapping!(i64, i32, i16, i8, u64, u32, u16, u8);
-
-unsafe fn integers<T: Wrapping>(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) {
-    let (a, b, to) = (a.cast::<T>(), b.cast::<T>(), to.cast::<T>());
-    for i in 0..s.m as isize {
-        for j in 0..s.n as isize {
-            // SAFETY: the caller vouches for all three operands.
-            let term =
-                |p: isize| unsafe { (a.offset(i * s.a.0 + p * s.a.1).read(), b.offset(p * s.b.0 + j * s.b.1).read()) };
-            let sum = (0..s.k as isize).map(term).fold(T::default(), |sum, (a, b)| sum.add_product(a, b));
-            // SAFETY: as above.
-            unsafe { to.offset(i * s.to.0 + j * s.to.1).write(sum) };
         }
     }
 }

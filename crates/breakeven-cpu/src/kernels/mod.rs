@@ -4,10 +4,12 @@ mod epilogue;
 mod gather;
 mod map;
 mod matmul;
+mod products;
 mod reduce;
 mod row_wise;
+mod transpose;
 
-use breakeven_ir::{DType, Kernel, Layout, Operand, Unsupported, Work};
+use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Unsupported};
 
 use crate::Tuning;
 use crate::natives::Natives;
@@ -44,12 +46,13 @@ pub(crate) fn compile(machine: &Machine, kernel: &Kernel) -> Result<Compiled, Un
     if let Some(operand) = kernel.inputs().iter().chain(&kernel.outputs()).find(halves) {
         return Err(Unsupported(format!("the CPU has no kernels for {}", operand.dtype)));
     }
+    let ns = machine.nanoseconds(kernel);
     let compiled = match kernel {
-        Kernel::Map(k) => Compiled::Map(CpuMap::new(machine, k, kernel.work())?),
-        Kernel::Reduce(k) => Compiled::Reduce(Box::new(CpuReduce::new(machine, k, kernel.work())?)),
-        Kernel::RowWise(k) => Compiled::RowWise(CpuRowWise::new(machine, k, kernel.work())?),
-        Kernel::MatMul(k) => Compiled::MatMul(CpuMatMul::new(machine, k, kernel.work())?),
-        Kernel::Gather(k) => Compiled::Gather(CpuGather::new(machine, k, kernel.work())),
+        Kernel::Map(k) => Compiled::Map(CpuMap::new(machine, k, ns)?),
+        Kernel::Reduce(k) => Compiled::Reduce(Box::new(CpuReduce::new(machine, k, ns)?)),
+        Kernel::RowWise(k) => Compiled::RowWise(CpuRowWise::new(machine, k, ns)?),
+        Kernel::MatMul(k) => Compiled::MatMul(CpuMatMul::new(machine, k, ns)?),
+        Kernel::Gather(k) => Compiled::Gather(CpuGather::new(k, ns)),
     };
     let writes = kernel.outputs().iter().any(|o| !o.layout.shape.is_empty());
     Ok(if writes { compiled } else { Compiled::Nothing })
@@ -108,9 +111,39 @@ impl Machine {
         ((nanoseconds / self.tuning.part_ns) as usize).clamp(1, 4 * threads)
     }
 
-    /// Nanoseconds that one thread takes for elementwise work.
-    fn nanoseconds(&self, work: Work) -> f64 {
-        work.flops as f64 * self.tuning.ns_per_flop + work.bytes as f64 * self.tuning.ns_per_byte
+    /// Nanoseconds that one thread takes for `kernel`, roughly.
+    fn nanoseconds(&self, kernel: &Kernel) -> f64 {
+        let outputs = kernel.outputs();
+        let elements = outputs[0].layout.shape.elements() as f64;
+        let (flops, products) = match kernel {
+            Kernel::Map(k) => (self.flops(&k.expr) * elements, 0.0),
+            Kernel::Reduce(k) => {
+                (self.flops(&k.pre) * elements * k.inner.elements() as f64 + self.flops(&k.post) * elements, 0.0)
+            }
+            Kernel::RowWise(k) => {
+                let exponential = matches!(k.kind, RowWise::Softmax | RowWise::LogSoftmax);
+                let each = if exponential {
+                    4.0 + Row::named("exp").map_or(0.0, |exp| self.natives.row_flops(exp))
+                } else {
+                    7.0
+                };
+                ((self.flops(&k.pre) + self.flops(&k.post) + each) * elements, 0.0)
+            }
+            Kernel::MatMul(k) => (self.flops(&k.post) * elements, 2.0 * elements * k.k as f64),
+            Kernel::Gather(_) => (0.0, 0.0),
+        };
+        let inputs = kernel.inputs();
+        let read = if matches!(kernel, Kernel::Gather(_)) { &inputs[1..] } else { &inputs[..] };
+        let bytes: u64 = read.iter().chain(&outputs).map(|o| o.touched_bytes()).sum();
+        let tuning = &self.tuning;
+        flops * tuning.ns_per_flop + products * tuning.ns_per_product_flop + bytes as f64 * tuning.ns_per_byte
+    }
+
+    /// Core primitives of one element, subexpressions that rows share counted for each.
+    fn flops(&self, expr: &Expr) -> f64 {
+        let one =
+            |(item, _): &(Item, DType)| if let Item::Row(row, _) = item { self.natives.row_flops(*row) } else { 0.0 };
+        expr.items().iter().map(one).sum()
     }
 
     /// Calls `work` with ranges that together make `0..units`.

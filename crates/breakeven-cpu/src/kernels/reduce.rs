@@ -1,12 +1,12 @@
 //! Reductions: along rows, or side by side over columns.
 
-use breakeven_ir::{Fold, ReduceRows, Unsupported, Work};
+use breakeven_ir::{Fold, ReduceRows, Unsupported};
 
 use super::epilogue::Epilogue;
 use super::map::Room;
 use super::{Bound, Machine, views};
-use crate::domain::{Axes, BLOCK, Block, Domain, Order};
-use crate::folds::{COLUMNS, Columns, FoldFns, Partial};
+use crate::domain::{Axes, Block, Domain, Order};
+use crate::folds::{COLUMNS, Columns, FoldFns, Partial, Rows};
 use crate::program::{Program, Scratch};
 
 /// Blocks that one thread folds in a row: a part of the tree, alike on every machine.
@@ -32,7 +32,7 @@ pub(crate) struct CpuReduce {
 }
 
 impl CpuReduce {
-    pub fn new(machine: &Machine, kernel: &ReduceRows, work: Work) -> Result<CpuReduce, Unsupported> {
+    pub fn new(machine: &Machine, kernel: &ReduceRows, nanoseconds: f64) -> Result<CpuReduce, Unsupported> {
         let dtype = kernel.pre.dtype();
         let fold = machine.natives.folds.get(kernel.fold, dtype);
         let fold =
@@ -64,7 +64,7 @@ impl CpuReduce {
             operands,
             width: kernel.fold.dtype(dtype).unwrap_or(dtype).bytes(),
             by_columns,
-            nanoseconds: machine.nanoseconds(work),
+            nanoseconds,
         })
     }
 
@@ -161,22 +161,49 @@ impl CpuReduce {
     /// Folds every row of a block of the outer domain at once, element by element.
     unsafe fn fold_columns(&self, block: &Block, bound: Bound<'_>, room: &mut ReduceRoom) {
         let mut columns = Columns::new();
-        for element in 0..self.inner.elements() {
-            let at = self.inner.run(element, 1);
-            // SAFETY: operands hold both domains; every temporary holds a block.
-            unsafe {
-                for (k, (outer, inner)) in self.operands.iter().enumerate() {
-                    let place = self.inner.place(inner, &at) * inner.width as isize;
-                    let temp = room.pre.temp(k + 1);
-                    room.pre.args[k] = self.outer.fetch(outer, bound.input(k).wrapping_offset(place), block, temp);
+        // SAFETY: operands hold both domains; every temporary holds a block.
+        unsafe {
+            if let Some(rows) = self.plain_rows(block, bound) {
+                (self.fold.columns)(&mut columns, rows);
+            } else {
+                for element in 0..self.inner.elements() {
+                    let from = self.row_of_columns(element, block, bound, room);
+                    (self.fold.columns)(&mut columns, Rows { from, width: block.n, count: 1, step: 0 });
                 }
-                let values = self.values(block.n, room);
-                (self.fold.columns)(&mut columns, values, block.n);
             }
         }
         for i in 0..block.n {
             // SAFETY: the results hold a block.
             unsafe { self.finish(columns.partial(i), i, room) };
+        }
+    }
+
+    /// All elements of a block of columns, where they lie in memory as they are.
+    fn plain_rows(&self, block: &Block, bound: Bound<'_>) -> Option<Rows> {
+        let [(outer, inner)] = self.operands.as_slice() else { return None };
+        let place = self.outer.direct(outer, block).filter(|_| self.pre.identity && self.inner.rank() == 1)?;
+        let width = outer.width as isize;
+        let from = bound.input(0).wrapping_offset((place + inner.start) * width);
+        Some(Rows { from, width: block.n, count: self.inner.elements(), step: self.inner.last_step(inner) * width })
+    }
+
+    /// `pre` of element `element` of each column.
+    unsafe fn row_of_columns(
+        &self,
+        element: usize,
+        block: &Block,
+        bound: Bound<'_>,
+        room: &mut ReduceRoom,
+    ) -> *const u8 {
+        let at = self.inner.run(element, 1);
+        // SAFETY: operands hold both domains; every temporary holds a block.
+        unsafe {
+            for (k, (outer, inner)) in self.operands.iter().enumerate() {
+                let place = self.inner.place(inner, &at) * inner.width as isize;
+                let temp = room.pre.temp(k + 1);
+                room.pre.args[k] = self.outer.fetch(outer, bound.input(k).wrapping_offset(place), block, temp);
+            }
+            self.values(block.n, room)
         }
     }
 
@@ -234,7 +261,7 @@ impl ReduceRoom {
             pre: Room::new(&of.pre, of.operands.len() + 1),
             post: of.post.room(),
             bases: vec![std::ptr::null(); of.operands.len()],
-            results: [Scratch::of_bytes(8 * BLOCK), Scratch::of_bytes(8 * BLOCK)],
+            results: [(); 2].map(|()| Scratch::of_bytes(8 * COLUMNS)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Softmax and norms, row by row.
 
-use breakeven_ir::{RowWiseKernel, Unsupported, Work};
+use breakeven_ir::{RowWiseKernel, Unsupported};
 
 use super::epilogue::Epilogue;
 use super::map::Room;
@@ -29,7 +29,7 @@ pub(crate) struct CpuRowWise {
 }
 
 impl CpuRowWise {
-    pub fn new(machine: &Machine, kernel: &RowWiseKernel, work: Work) -> Result<CpuRowWise, Unsupported> {
+    pub fn new(machine: &Machine, kernel: &RowWiseKernel, nanoseconds: f64) -> Result<CpuRowWise, Unsupported> {
         let dtype = kernel.pre.dtype();
         let sweep = machine.natives.sweeps.get(kernel.kind, dtype);
         let (sweep, epsilon) =
@@ -55,7 +55,7 @@ impl CpuRowWise {
             across,
             out_across,
             along,
-            nanoseconds: machine.nanoseconds(work),
+            nanoseconds,
         })
     }
 

@@ -1,0 +1,158 @@
+//! Products of two tiles: a blocked matrix product, own loops where one side is a vector, plain loops for integers.
+
+use breakeven_ir::DType;
+
+use super::Machine;
+use crate::program::Scratch;
+use crate::vectors::MatVec;
+
+/// One tile: its extents, and the strides of both operands by row and column.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shapes {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub a: (isize, isize),
+    pub b: (isize, isize),
+    /// Of the sums: elements from row to row, and from column to column.
+    pub to: (isize, isize),
+}
+
+/// How the sums of a tile are made.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Product {
+    /// A loop over any strides.
+    Loop(unsafe fn(&Shapes, *const u8, *const u8, *mut u8)),
+    /// Dot products with a vector, which is copied where it has gaps.
+    Dots(unsafe fn(&MatVec)),
+    /// A vector's elements times the lines of a matrix.
+    Sums(unsafe fn(&MatVec)),
+}
+
+impl Product {
+    /// The way for these types and strides; `None` where there is none.
+    pub fn new(machine: &Machine, dtype: DType, shapes: &Shapes) -> Option<Product> {
+        if dtype == DType::F32 && (shapes.m == 1 || shapes.n == 1) && shapes.k > 0 {
+            let (row, term) = if shapes.n == 1 { shapes.a } else { (shapes.b.1, shapes.b.0) };
+            if term == 1 {
+                return Some(Product::Dots(machine.natives.vectors.dots));
+            }
+            if row == 1 {
+                return Some(Product::Sums(machine.natives.vectors.sums));
+            }
+        }
+        by_type(dtype).map(Product::Loop)
+    }
+
+    /// Writes the sums of one tile.
+    ///
+    /// # Safety
+    /// The operands must hold the tile, aligned to their elements; the output is not read.
+    pub unsafe fn run(self, shapes: &Shapes, a: *const u8, b: *const u8, to: *mut u8) {
+        // SAFETY: the same contract.
+        unsafe {
+            match self {
+                Product::Loop(run) => run(shapes, a, b, to),
+                Product::Sums(run) => run(&mat_vec(shapes, a, b, to)),
+                Product::Dots(run) => {
+                    let mut p = mat_vec(shapes, a, b, to);
+                    let mut copy = Scratch::default();
+                    if p.step != 1 {
+                        copy = Scratch::of_bytes(4 * p.terms);
+                        let from = p.vector.cast();
+                        crate::blocks::load_run(from, p.step, copy.start(), p.terms, 4);
+                        p.vector = copy.start().cast_const().cast();
+                    }
+                    run(&p);
+                    drop(copy);
+                }
+            }
+        }
+    }
+}
+
+/// The tile as a matrix times a vector.
+fn mat_vec(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) -> MatVec {
+    let (a, b, out) = (a.cast(), b.cast(), to.cast());
+    if s.n == 1 {
+        let ((row, term), step) = (s.a, s.b.0);
+        return MatVec { matrix: a, row, term, vector: b, step, out, out_step: s.to.0, rows: s.m, terms: s.k };
+    }
+    let ((term, row), step) = (s.b, s.a.1);
+    MatVec { matrix: b, row, term, vector: a, step, out, out_step: s.to.1, rows: s.n, terms: s.k }
+}
+
+fn by_type(dtype: DType) -> Option<unsafe fn(&Shapes, *const u8, *const u8, *mut u8)> {
+    Some(match dtype {
+        DType::F32 => floats::<f32>,
+        DType::F64 => floats::<f64>,
+        DType::I64 => integers::<i64>,
+        DType::I32 => integers::<i32>,
+        DType::I16 => integers::<i16>,
+        DType::I8 => integers::<i8>,
+        DType::U64 => integers::<u64>,
+        DType::U32 => integers::<u32>,
+        DType::U16 => integers::<u16>,
+        DType::U8 => integers::<u8>,
+        DType::F16 | DType::BF16 | DType::Bool => return None,
+    })
+}
+
+unsafe fn floats<T: From<u8> + Copy + 'static>(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) {
+    let (zero, one) = (T::from(0), T::from(1));
+    // SAFETY: the caller vouches for all three operands; the output is not read.
+    unsafe {
+        gemm::gemm(
+            s.m,
+            s.n,
+            s.k,
+            to.cast::<T>(),
+            s.to.1,
+            s.to.0,
+            false,
+            a.cast::<T>(),
+            s.a.1,
+            s.a.0,
+            b.cast::<T>(),
+            s.b.1,
+            s.b.0,
+            zero,
+            one,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}
+
+/// Integers that wrap.
+trait Wrapping: Copy + Default {
+    fn add_product(self, a: Self, b: Self) -> Self;
+}
+
+macro_rules! wrapping {
+    ($($t:ty),+) => {$(
+        impl Wrapping for $t {
+            #[inline(always)]
+            fn add_product(self, a: $t, b: $t) -> $t {
+                self.wrapping_add(a.wrapping_mul(b))
+            }
+        }
+    )+};
+}
+wrapping!(i64, i32, i16, i8, u64, u32, u16, u8);
+
+unsafe fn integers<T: Wrapping>(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) {
+    let (a, b, to) = (a.cast::<T>(), b.cast::<T>(), to.cast::<T>());
+    for i in 0..s.m as isize {
+        for j in 0..s.n as isize {
+            // SAFETY: the caller vouches for all three operands.
+            let term =
+                |p: isize| unsafe { (a.offset(i * s.a.0 + p * s.a.1).read(), b.offset(p * s.b.0 + j * s.b.1).read()) };
+            let sum = (0..s.k as isize).map(term).fold(T::default(), |sum, (a, b)| sum.add_product(a, b));
+            // SAFETY: as above.
+            unsafe { to.offset(i * s.to.0 + j * s.to.1).write(sum) };
+        }
+    }
+}
