@@ -9,6 +9,8 @@ use crate::lanes::{Chunk, Lanes};
 
 /// Partial sums side by side: enough to keep every adder busy, and the same on every instruction set.
 const WIDE: usize = 64;
+/// Lanes of the narrowest register.
+const NARROWEST: usize = 4;
 /// Elements of a block in each partial sum.
 const DEEP: usize = BLOCK / WIDE;
 
@@ -18,52 +20,56 @@ const DEEP: usize = BLOCK / WIDE;
 /// `n` elements must be readable at `from`.
 #[inline(always)]
 pub(crate) unsafe fn tree_sum<S: Simd>(simd: S, from: *const f32, n: usize) -> f32 {
-    let mut sums = [0f32; WIDE];
-    // SAFETY: the caller's contract.
-    unsafe {
-        if n == BLOCK {
-            full(simd, from, &mut sums);
-        } else {
-            partial(simd, from, n, &mut sums);
-        }
-    }
-    let mut width = WIDE / 2;
-    while width > 0 {
-        for i in 0..width {
-            sums[i] += sums[i + width];
-        }
-        width /= 2;
-    }
-    sums[0]
-}
-
-#[inline(always)]
-unsafe fn full<S: Simd>(_: S, from: *const f32, sums: &mut [f32; WIDE]) {
-    for lane in (0..WIDE).step_by(S::f32s::LEN) {
-        // SAFETY: the block holds `DEEP` rows of `WIDE`.
-        let row = |i: usize| unsafe { Lanes::<S>::load(from.add(i * WIDE + lane).cast()) };
-        // SAFETY: `lane + LEN` is within the sums.
-        unsafe { tree(row).store(sums.as_mut_ptr().add(lane).cast()) };
-    }
-}
-
-#[inline(always)]
-unsafe fn partial<S: Simd>(_: S, from: *const f32, n: usize, sums: &mut [f32; WIDE]) {
+    let registers = WIDE / S::f32s::LEN;
+    let mut sums = [Lanes::<S>(S::f32s::splat(simd, 0.0)); WIDE / NARROWEST];
     let whole = n - n % WIDE;
-    for row in (0..whole).step_by(WIDE) {
-        for lane in (0..WIDE).step_by(S::f32s::LEN) {
-            // SAFETY: `row + lane + LEN` is within the elements, `lane + LEN` within the sums.
-            unsafe {
-                let place = sums.as_mut_ptr().add(lane);
-                let sum = Lanes::<S>::load(place.cast_const().cast()) + Lanes::<S>::load(from.add(row + lane).cast());
-                sum.store(place.cast());
+    // SAFETY: `row` and `register` lie within the elements.
+    let load = |row: usize, register: usize| unsafe {
+        Lanes::<S>::load(from.add(row * WIDE + register * S::f32s::LEN).cast())
+    };
+    for register in 0..registers {
+        if n == BLOCK {
+            sums[register] = tree(|row| load(row, register));
+        } else {
+            for row in 0..whole / WIDE {
+                sums[register] = sums[register] + load(row, register);
             }
         }
     }
-    for i in whole..n {
-        // SAFETY: `i < n`.
-        sums[i - whole] += unsafe { from.add(i).read() };
+    if whole < n {
+        // SAFETY: fewer than `WIDE` elements are left, and the tail has room for them.
+        unsafe {
+            let mut tail = [0f32; WIDE];
+            std::ptr::copy_nonoverlapping(from.add(whole), tail.as_mut_ptr(), n - whole);
+            for register in 0..registers {
+                let rest = Lanes::<S>::load(tail.as_ptr().add(register * S::f32s::LEN).cast());
+                sums[register] = sums[register] + rest;
+            }
+        }
     }
+    let mut left = registers;
+    while left > 1 {
+        left /= 2;
+        for i in 0..left {
+            sums[i] = sums[i] + sums[i + left];
+        }
+    }
+    sum_of_lanes(sums[0])
+}
+
+/// Sum of one register, by halves.
+#[inline(always)]
+fn sum_of_lanes<S: Simd>(lanes: Lanes<S>) -> f32 {
+    let mut sums = [0f32; 16];
+    sums[..S::f32s::LEN].copy_from_slice(lanes.0.as_slice());
+    let mut left = S::f32s::LEN;
+    while left > 1 {
+        left /= 2;
+        for i in 0..left {
+            sums[i] += sums[i + left];
+        }
+    }
+    sums[0]
 }
 
 /// Adds rows to the sums of columns: trees of as many rows as a block has in each partial sum, then in double precision.
@@ -135,7 +141,7 @@ pub(crate) unsafe fn extreme<S: Simd>(_: S, from: *const f32, n: usize, smallest
             return f32::NAN;
         }
         let four = better(better(lanes[0], lanes[1], smallest), better(lanes[2], lanes[3], smallest), smallest);
-        best = four.0.as_slice().iter().fold(best, |a, &b| scalar(a, b));
+        best = if smallest { four.0.reduce_min() } else { four.0.reduce_max() };
     }
     // SAFETY: `i < n`.
     (whole..n).fold(best, |a, i| scalar(a, unsafe { from.add(i).read() }))
