@@ -8,6 +8,7 @@
 mod bench;
 mod bounds;
 mod case;
+pub mod cases;
 mod compare;
 mod counts;
 mod data;
@@ -28,14 +29,32 @@ pub use tier::Tier;
 pub use views::{all as views, distinct as distinct_views};
 
 /// The tests of one device: `suite!(open(), Tier::Full)`. One test for each area, which runs at least as many kernels as
-/// stand here, so that nothing passes by not running.
+/// stand here, so that nothing passes by not running, and one for each case.
 #[macro_export]
 macro_rules! suite {
     ($device:expr, $tier:expr) => {
         $crate::suite! { @each $device, $tier;
-            maps 3000, specials 100, values 60, casts 20, copies 100, fused 60, reductions 500, row_wise 200, matmuls 100, gathers 60,
-            random_graphs 300 }
+            maps 3000, specials 100, values 60, casts 20, copies 100, fused 60, reductions 500, row_wise 200, matmuls 100,
+            gathers 60, random_graphs 300 }
+        $crate::suite! { @case $device;
+            f01_tanh_saturates, f02_activations_do_not_overflow, f03_nan_survives_extremes, f05_nan_is_found,
+            f07_zero_keeps_its_sign, f08_denormals_are_kept, f11_nothing_times_infinity_is_nan,
+            r01_long_sums, r02_first_of_equals, r05_nothing_to_fold, r06_rows_of_minus_infinity,
+            r07_nan_reaches_its_whole_row, r09_far_from_zero, r11_five_axes, r13_same_bits_every_time, r14_no_lane_count,
+            r15_barriers_hold,
+            m01_repeated_batches, m02_every_batch_has_its_own_strides, m04_views_multiply, m05_nothing_comes_out_zero,
+            m07_copies_between_views, m10_sides_are_not_swapped, m12_many_terms, m13_tails_of_every_length,
+            m18_one_buffer_read_twice_and_written, p04_poison_stays_out,
+            l01_more_than_65535_groups, l04_the_adapters_own_limits, l05_sizes_past_4_gib, l07_more_inputs_than_bindings,
+            g01_moments_of_another_axis, g02_fused_rows_are_all_right, g08_long_chains_and_one_operand_twice }
     };
+    (@case $device:expr; $($case:ident),+) => {$(
+        #[test]
+        fn $case() {
+            let device = $device;
+            $crate::cases::$case(&*device);
+        }
+    )+};
     (@each $device:expr, $tier:expr; $($area:ident $least:literal),+) => {$(
         #[test]
         fn $area() {
