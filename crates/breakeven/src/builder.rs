@@ -1,5 +1,6 @@
 //! Building engines.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::devices::{Devices, Entry};
 use crate::engine::{EngineOptions, Shared};
 use crate::profile_file::ProfileFile;
 use crate::search::{self, Search};
+use crate::settings::{Cache, Settings};
 use crate::{Engine, Error, Result};
 
 /// Says how an engine is to be.
@@ -30,17 +32,26 @@ pub struct EngineBuilder {
     cache: Cache,
 }
 
-/// Where measurements are kept.
-#[derive(Debug, Default)]
-enum Cache {
-    /// The user's cache folder.
-    #[default]
-    User,
-    Folder(PathBuf),
-    Off,
-}
-
 impl EngineBuilder {
+    /// Take over everything that the settings say.
+    ///
+    /// ```
+    /// use breakeven::{Engine, Settings};
+    ///
+    /// # fn main() -> breakeven::Result<()> {
+    /// let engine = Engine::builder().settings(Settings::from_env()?).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn settings(mut self, settings: Settings) -> EngineBuilder {
+        let Settings { cache, gpus, software, threads, deadline, debug } = settings;
+        (self.cache, self.no_gpus, self.software) = (cache, !gpus, software);
+        self.threads = threads.map(NonZeroUsize::get);
+        self.options.deadline = deadline.unwrap_or(EngineOptions::default().deadline);
+        self.options.fuse = !debug;
+        self
+    }
+
     /// Look for GPUs (the default) or not.
     pub fn gpus(mut self, yes: bool) -> EngineBuilder {
         self.no_gpus = !yes;

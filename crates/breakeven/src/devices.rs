@@ -23,6 +23,16 @@ pub enum DeviceState {
     Unusable(String),
 }
 
+impl DeviceState {
+    /// Why it is not used, unless it is ready.
+    pub fn problem(&self) -> Option<&str> {
+        match self {
+            DeviceState::Ready => None,
+            DeviceState::Suspect(why) | DeviceState::Lost(why) | DeviceState::Unusable(why) => Some(why),
+        }
+    }
+}
+
 /// One device.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {

@@ -1,5 +1,7 @@
 //! What can go wrong, from the user's side.
 
+use std::path::Path;
+
 use breakeven_device::DeviceError;
 use breakeven_ir::CallError;
 
@@ -29,6 +31,20 @@ pub enum Error {
         /// What is wrong with it and what to do.
         message: String,
     },
+    /// A setting from the environment is not understood.
+    #[error("{variable}: {message}")]
+    Setting {
+        /// Which variable.
+        variable: &'static str,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn file(path: &Path, message: impl Into<String>) -> Error {
+        Error::File { path: path.display().to_string(), message: message.into() }
+    }
 }
 
 /// What calls to the engine return.
