@@ -12,7 +12,7 @@ const BATCH_ROUNDS: usize = 60;
 fn main() -> Result<()> {
     let engine = Engine::builder().software(true).no_cache().build()?;
     eager_add(&engine)?;
-    engine.ready(Deadline::after(Duration::from_secs(120)))?;
+    engine.ready(Deadline::after(Duration::from_mins(2)))?;
     for device in engine.devices().into_iter().filter(|d| d.id.0 > 0 && d.state == DeviceState::Ready) {
         println!("{} ({})", device.name, device.info.name);
         relu_batches(&engine, device.id)?;

@@ -79,9 +79,8 @@ fn plan_without(request: Request<'_>, barred: &Barred, done: &mut dyn FnMut(Pass
     check_frozen(policy, &decisions)?;
     debug_check(|| check_program(&lowered.program));
     done(Pass::Lower);
-    let in_host = |device: DeviceId| machine.device(device).caps.host_memory;
     let layout_copies = lowered.program.kernels.iter().filter(|fused| fused.is_layout_copy).count();
-    let schedule = schedule(&mut lowered.program, &lowered.devices, home, &in_host);
+    let schedule = schedule(&mut lowered.program, &lowered.devices, home);
     let mut plan = assemble(request, &lowered.program, schedule);
     plan.counts.layout_copies = layout_copies;
     done(Pass::Slots);

@@ -36,8 +36,8 @@ pub struct Slot {
     pub last: usize,
     /// An input that already lives on the device: the caller binds its buffer, and no step writes it.
     pub source: Option<NodeId>,
-    /// It holds an uploaded input and nothing else, on a device that works in the host's memory: the caller's own bytes
-    /// may be bound instead of a copy of them, since no launch writes it.
+    /// It holds an uploaded input and nothing else, since no launch writes it: the executor may keep it as a resident copy
+    /// of the input, and on a device that works in the host's memory bind the caller's own bytes instead.
     pub is_upload: bool,
     /// An output of the graph stays in it.
     pub kept: bool,

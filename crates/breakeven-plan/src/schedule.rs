@@ -15,7 +15,7 @@ pub(crate) struct Replica {
     pub device: DeviceId,
     /// The input that the caller binds.
     pub source: Option<NodeId>,
-    /// It may be the caller's own bytes.
+    /// It holds an uploaded input, and nothing else will be put there.
     pub is_upload: bool,
 }
 
@@ -30,15 +30,10 @@ pub(crate) struct Schedule {
 
 /// Orders the kernels of a program that run on `devices`, and moves values to where they are needed. The kernels move
 /// from the program into the steps.
-pub(crate) fn schedule(
-    program: &mut Program,
-    devices: &[DeviceId],
-    home: &Home,
-    in_host: &dyn Fn(DeviceId) -> bool,
-) -> Schedule {
+pub(crate) fn schedule(program: &mut Program, devices: &[DeviceId], home: &Home) -> Schedule {
     let runs = runs(program, devices);
     let kernels = std::mem::take(&mut program.kernels).into_iter().map(Some).collect();
-    let mut scheduler = Scheduler::new(program, kernels, home, in_host);
+    let mut scheduler = Scheduler::new(program, kernels, home);
     scheduler.upload(&runs);
     for (device, kernels) in &runs {
         scheduler.bring(*device, kernels);
@@ -136,19 +131,13 @@ struct Scheduler<'a> {
     /// Those that have not run yet.
     kernels: Vec<Option<Fused>>,
     home: &'a Home,
-    in_host: &'a dyn Fn(DeviceId) -> bool,
     at: BTreeMap<(usize, DeviceId), usize>,
     schedule: Schedule,
 }
 
 impl<'a> Scheduler<'a> {
-    fn new(
-        program: &'a Program,
-        kernels: Vec<Option<Fused>>,
-        home: &'a Home,
-        in_host: &'a dyn Fn(DeviceId) -> bool,
-    ) -> Scheduler<'a> {
-        Scheduler { program, kernels, home, in_host, at: BTreeMap::new(), schedule: Schedule::default() }
+    fn new(program: &'a Program, kernels: Vec<Option<Fused>>, home: &'a Home) -> Scheduler<'a> {
+        Scheduler { program, kernels, home, at: BTreeMap::new(), schedule: Schedule::default() }
     }
 
     fn add(&mut self, value: usize, device: DeviceId, source: Option<NodeId>, is_upload: bool) -> usize {
@@ -177,7 +166,7 @@ impl<'a> Scheduler<'a> {
         if places.contains(&Place::Device(device)) {
             self.add(value, device, Some(input), false);
         } else if places.contains(&Place::Host) {
-            let slot = self.add(value, device, None, (self.in_host)(device));
+            let slot = self.add(value, device, None, true);
             self.schedule.steps.push(Step::Upload { input, slot });
         }
     }

@@ -7,7 +7,7 @@ use breakeven::{Deadline, DeviceId, DeviceState, Engine, Tensor};
 /// An engine with all GPUs open, and their numbers.
 fn engine() -> (Engine, Vec<DeviceId>) {
     let engine = Engine::builder().software(true).no_cache().build().unwrap();
-    engine.ready(Deadline::after(Duration::from_secs(300))).unwrap();
+    engine.ready(Deadline::after(Duration::from_mins(5))).unwrap();
     let devices = engine.devices();
     let gpus: Vec<DeviceId> = devices.iter().filter(|d| d.id.0 > 0).map(|d| d.id).collect();
     let unusable: Vec<_> = devices.iter().filter(|d| d.state != DeviceState::Ready).collect();

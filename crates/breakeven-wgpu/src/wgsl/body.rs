@@ -15,8 +15,28 @@ pub fn function(shader: &mut Shader, name: &str, arguments: &[DType], body: &Bod
         let value = instruction(shader, name, body, inst, dtype, params);
         writeln!(text, "    let v{id} = {value};").expect("strings take text");
     }
-    writeln!(text, "    return v{};\n}}", body.insts().len() - 1).expect("strings take text");
+    writeln!(text, "    return {};\n}}", result(shader, name, body)).expect("strings take text");
     shader.function(name, text);
+}
+
+/// What a function returns. A function of `math` keeps NaN (but for `pow`, which has exceptions of its own), whatever a
+/// driver that assumes there is none makes of its steps.
+fn result(shader: &mut Shader, name: &str, body: &Body) -> String {
+    let last = body.insts().len() - 1;
+    let arguments: Vec<String> = match name {
+        "f_pow" => Vec::new(),
+        _ if name.starts_with("f_") => (0..arity(body)).map(|i| format!("a{i}")).collect(),
+        _ => Vec::new(),
+    };
+    let kept = arguments.iter().fold(format!("v{last}"), |kept, a| format!("select({kept}, {a}, f_isnan({a}))"));
+    shader.need_called(&kept);
+    kept
+}
+
+/// Arguments that a body reads.
+fn arity(body: &Body) -> u16 {
+    let argument = |&(inst, _): &(Inst, DType)| if let Inst::Arg(i) = inst { i + 1 } else { 0 };
+    body.insts().iter().map(argument).max().unwrap_or(0)
 }
 
 /// Whether operand `place` of an f32 primitive is added to another: drivers take `(a + b) - a` for `b`, and

@@ -15,6 +15,10 @@ pub fn core(name: &str) -> Option<(&'static str, &'static [&'static str])> {
         "f_isnegative" => (IS_NEGATIVE, &[]),
         "f_larger" => (LARGER, &["f_isnan"]),
         "f_smaller" => (SMALLER, &["f_isnan"]),
+        "f_lt" => (LT, &["f_isnan"]),
+        "f_le" => (LE, &["f_isnan"]),
+        "f_eq" => (EQ, &["f_isnan"]),
+        "f_div" => (DIV, &[]),
         "f_rem" => (REM, &[]),
         "f_ldexp" => (LDEXP, &[]),
         "f_exponent" => (EXPONENT, &[]),
@@ -58,6 +62,29 @@ const IS_INF: &str = "fn f_isinf(x: f32) -> bool {
 
 const IS_NEGATIVE: &str = "fn f_isnegative(x: f32) -> bool {
     return (bitcast<u32>(x) >> 31u) != 0u;
+}
+";
+
+/// Drivers that assume no NaN take `a < b` for the opposite of `a >= b`, and the like.
+const LT: &str = "fn f_lt(a: f32, b: f32) -> bool {
+    return a < b && !(f_isnan(a) || f_isnan(b));
+}
+";
+
+const LE: &str = "fn f_le(a: f32, b: f32) -> bool {
+    return a <= b && !(f_isnan(a) || f_isnan(b));
+}
+";
+
+const EQ: &str = "fn f_eq(a: f32, b: f32) -> bool {
+    return a == b && !(f_isnan(a) || f_isnan(b));
+}
+";
+
+/// Division by reciprocal, as drivers do it, loses divisors over 2^126, whose reciprocal is denormal.
+const DIV: &str = "fn f_div(a: f32, b: f32) -> f32 {
+    let scale = select(1.0, 0.25, (bitcast<u32>(b) & 0x7fffffffu) > 0x7e800000u);
+    return (a * scale) / (b * scale);
 }
 ";
 

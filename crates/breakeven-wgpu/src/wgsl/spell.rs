@@ -56,7 +56,7 @@ fn arithmetic(prim: Prim, a: &str, b: &str) -> Option<String> {
 
 fn float(prim: Prim, a: &str, b: &str, c: &str) -> String {
     match prim {
-        Prim::Div => format!("{a} / {b}"),
+        Prim::Lt | Prim::Le | Prim::Eq | Prim::Div => call(prim, a, b),
         Prim::Neg => format!("-{a}"),
         Prim::Abs => format!("abs({a})"),
         Prim::Floor => format!("floor({a})"),

@@ -8,11 +8,11 @@ use super::{Stage, algebra};
 use crate::wgsl::{GROUP, Shader};
 
 /// From `mean`, and the sums of distances and of their squares from it, the results of a chunk of `count` elements.
-/// An infinite mean stays one.
+/// An infinite mean stays one, and a square that rounding took below 0 is told by its bits: NaN is not below 0.
 const RESULT: &str = "let rest = off / count;\n\
     let centre = select(mean, mean + rest, (bitcast<u32>(rest) & 0x7f800000u) != 0x7f800000u);\nlet is_far = (bitcast<u32>(squares) & 0x7f800000u) == 0x7f800000u;\n\
     let square = select(squares - off * rest, squares, is_far);\n\
-    let held = select(square, 0.0, square < 0.0);\n";
+    let sign = bitcast<u32>(square);\nlet held = select(square, 0.0, sign > 0x80000000u && sign <= 0xff800000u);\n";
 
 fn results(stage: &Stage<'_>) -> String {
     let fields = ["centre".to_owned(), "held".to_owned()];
