@@ -1,8 +1,9 @@
 //! Moves to one device: of all ways to move any kernels of a placement to one device, the cheapest, by a minimum cut.
 //! From everything on the host, that is the best of all placements on the host and that device.
 
-use super::flow::{NEVER, Network, SINK, SOURCE};
+use super::flow::{NEVER, SINK, SOURCE};
 use super::model::{Model, Use};
+use super::reduce::Network;
 use crate::DeviceId;
 
 /// Labels after the cheapest move of any kernels to `to`. With `fixed`, each copy also pays for handing over work or
@@ -252,5 +253,21 @@ mod tests {
             Model { run: (0..kernels).map(fast).collect(), values, space: vec![0, 1], fixed: vec![(0.0, 0.0); 2] };
         let cut = expand(&model, &vec![DeviceId(0); kernels], DeviceId(1), false);
         assert_eq!(cut, vec![DeviceId(0); kernels], "no copy is worth 5%");
+    }
+
+    #[test]
+    fn a_long_chain_whose_halves_favour_two_devices_is_cut_in_good_time() {
+        let kernels = 200_000;
+        let copy = vec![vec![0.0, 1000e-9], vec![1000e-9, 0.0]];
+        let run = |k: usize| if k < kernels / 2 { vec![Some(2e-9), Some(1e-9)] } else { vec![Some(1e-9), Some(2e-9)] };
+        let one = |k: usize| Use { writers: vec![k], readers: vec![k + 1], copy: copy.clone(), ..Use::default() };
+        let mut values: Vec<Use> = (0..kernels).map(one).collect();
+        values[kernels - 1].readers.clear();
+        values[kernels - 1].is_read = true;
+        let run = (0..kernels).map(run).collect();
+        let model = Model { run, values, space: vec![0, 1], fixed: vec![(0.0, 0.0); 2] };
+        let cut = expand(&model, &vec![DeviceId(0); kernels], DeviceId(1), false);
+        let there = cut.iter().filter(|device| device.0 == 1).count();
+        assert_eq!(there, kernels / 2);
     }
 }

@@ -3,43 +3,22 @@
 /// Cheaper than anything that may not be cut.
 pub(crate) const NEVER: u64 = u64::MAX / 8;
 
-/// A network from node 0 to node 1.
-#[derive(Debug, Default)]
-pub(crate) struct Network {
-    nodes: usize,
-    /// From, to, capacity.
-    edges: Vec<(usize, usize, u64)>,
-}
-
+/// Where flow comes from.
 pub(crate) const SOURCE: usize = 0;
+/// Where it goes.
 pub(crate) const SINK: usize = 1;
 
-impl Network {
-    pub fn new() -> Network {
-        Network { nodes: 2, edges: Vec::new() }
-    }
+/// From, to, and what it costs to have `from` on the source's side and `to` on the sink's.
+pub(crate) type Edge = (usize, usize, i128);
 
-    pub fn node(&mut self) -> usize {
-        self.nodes += 1;
-        self.nodes - 1
+/// For each node, whether it is on the side of the sink in the cheapest cut; of several cheapest, that with the fewest
+/// nodes there.
+pub(crate) fn cut(nodes: usize, edges: &[Edge]) -> Vec<bool> {
+    let mut flow = Flow::new(nodes, edges);
+    while flow.level() {
+        flow.push();
     }
-
-    /// Cutting `from`, on the side of the source, off `to`, on the side of the sink, costs `capacity`.
-    pub fn edge(&mut self, from: usize, to: usize, capacity: u64) {
-        if capacity > 0 && from != to {
-            self.edges.push((from, to, capacity));
-        }
-    }
-
-    /// For each node, whether it is on the side of the sink in the cheapest cut; of several cheapest, that with the
-    /// fewest nodes there.
-    pub fn cut(&self) -> Vec<bool> {
-        let mut flow = Flow::new(self);
-        while flow.level() {
-            flow.push();
-        }
-        flow.distance.iter().map(|&distance| distance != usize::MAX).collect()
-    }
+    flow.distance.iter().map(|&distance| distance != usize::MAX).collect()
 }
 
 /// Dinic's algorithm, without recursion, from the sink's distances: what cannot reach the sink is never entered.
@@ -49,21 +28,21 @@ struct Flow {
     out: Vec<usize>,
     /// Edge `2i` is the i-th of the network and `2i + 1` its way back.
     to: Vec<usize>,
-    left: Vec<u64>,
+    left: Vec<i128>,
     /// Edges to the sink.
     distance: Vec<usize>,
     next: Vec<usize>,
 }
 
 impl Flow {
-    fn new(network: &Network) -> Flow {
-        let to: Vec<usize> = network.edges.iter().flat_map(|&(a, b, _)| [b, a]).collect();
-        let left = network.edges.iter().flat_map(|&(.., capacity)| [capacity, 0]).collect();
-        let mut starts = vec![0; network.nodes + 1];
+    fn new(nodes: usize, edges: &[Edge]) -> Flow {
+        let to: Vec<usize> = edges.iter().flat_map(|&(a, b, _)| [b, a]).collect();
+        let left = edges.iter().flat_map(|&(.., capacity)| [capacity, 0]).collect();
+        let mut starts = vec![0; nodes + 1];
         for edge in 0..to.len() {
             starts[to[edge ^ 1] + 1] += 1;
         }
-        for node in 0..network.nodes {
+        for node in 0..nodes {
             starts[node + 1] += starts[node];
         }
         let (mut place, mut out) = (starts.clone(), vec![0; to.len()]);
@@ -140,14 +119,8 @@ mod tests {
 
     #[test]
     fn the_cut_is_the_narrowest_place() {
-        let mut network = Network::new();
-        let (a, b, c) = (network.node(), network.node(), network.node());
-        network.edge(SOURCE, a, 10);
-        network.edge(a, b, 3);
-        network.edge(a, c, 4);
-        network.edge(b, SINK, 9);
-        network.edge(c, SINK, 2);
-        network.edge(c, b, 1);
-        assert_eq!(network.cut(), [false, true, false, true, false]);
+        let (a, b, c) = (2, 3, 4);
+        let edges = [(SOURCE, a, 10), (a, b, 3), (a, c, 4), (b, SINK, 9), (c, SINK, 2), (c, b, 1)];
+        assert_eq!(cut(5, &edges), [false, true, false, true, false]);
     }
 }

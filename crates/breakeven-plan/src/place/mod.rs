@@ -8,6 +8,7 @@ mod expand;
 mod flow;
 mod model;
 mod offers;
+mod reduce;
 mod simulate;
 
 use breakeven_ir::Graph;

@@ -69,15 +69,7 @@ fn grow(w: &mut Write, random: &mut Random, known: &[NodeId]) -> Option<NodeId> 
     }
     let dims: Vec<usize> = shape.to_vec();
     if w.0.node(x).spec.dtype == DType::Bool {
-        let other = fitting(w, random, known, &shape);
-        return Some(match random.below(3) {
-            0 => w.map("logical_not", &[x]),
-            1 => w.op(Op::Cast(DType::F32), &[x]),
-            _ => {
-                let one = fitting(w, random, known, &shape);
-                w.map("where", &[x, one, other])
-            }
-        });
+        return Some(from_mask(w, random, known, x, &shape));
     }
     match random.below(17) {
         14 => Some(w.map("is_nan", &[x])),
@@ -94,35 +86,52 @@ fn grow(w: &mut Write, random: &mut Random, known: &[NodeId]) -> Option<NodeId> 
         }
         6 => Some(permuted(w, random, x)),
         7 => Some(w.reshape(x, &reshaped(random, &shape))),
-        8 if !dims.is_empty() && !shape.is_empty() => {
-            let axis = random.below(dims.len());
-            let count = 1 + random.below(dims[axis]);
-            let start = random.below(dims[axis] - count + 1);
-            let flip = random.below(2) == 0;
-            Some(if flip { w.slice(x, axis, start + count - 1, count, -1) } else { w.slice(x, axis, start, count, 1) })
-        }
+        8 if !dims.is_empty() && !shape.is_empty() => Some(sliced(w, random, x, &dims)),
         9 if dims.len() < 5 => Some(w.broadcast(x, &[&[1 + random.below(3)], dims.as_slice()].concat())),
-        10 => {
-            let axes = (0..dims.len()).filter(|_| random.below(2) == 0).collect();
-            let fold = random.pick(&[Fold::Sum, Fold::Mean, Fold::Max, Fold::Moments]);
-            // There is no largest of nothing.
-            let first = w.0.add(Op::Reduce(Reduce { fold, axes }), &[x]).ok()?;
-            let second = fold == Fold::Moments && random.below(2) == 0;
-            Some(if second { w.op(Op::Output(1), &[first]) } else { first })
-        }
+        10 => reduced(w, random, x, dims.len()),
         11 if !dims.is_empty() => {
             let kind = random.pick(&[RowWise::Softmax, RowWise::LayerNorm { epsilon: 1e-5 }]);
             Some(w.op(Op::RowWise(kind, random.below(dims.len())), &[x]))
         }
-        12 if dims.len() >= 2 => {
-            let columns = [&dims[..dims.len() - 2], &[dims[dims.len() - 1], 1 + random.below(3)]].concat();
-            let right = w.input(&columns[columns.len() - 2..]);
-            let right = w.broadcast(right, &columns);
-            Some(w.op(Op::MatMul, &[x, right]))
-        }
+        12 if dims.len() >= 2 => Some(product(w, random, x, &dims)),
         13 if !dims.is_empty() => Some(other_shapes(w, random, known, x, &shape)),
         _ => None,
     }
+}
+
+fn from_mask(w: &mut Write, random: &mut Random, known: &[NodeId], x: NodeId, shape: &Shape) -> NodeId {
+    match random.below(3) {
+        0 => w.map("logical_not", &[x]),
+        1 => w.op(Op::Cast(DType::F32), &[x]),
+        _ => {
+            let (one, other) = (fitting(w, random, known, shape), fitting(w, random, known, shape));
+            w.map("where", &[x, one, other])
+        }
+    }
+}
+
+fn sliced(w: &mut Write, random: &mut Random, x: NodeId, dims: &[usize]) -> NodeId {
+    let axis = random.below(dims.len());
+    let count = 1 + random.below(dims[axis]);
+    let start = random.below(dims[axis] - count + 1);
+    let flip = random.below(2) == 0;
+    if flip { w.slice(x, axis, start + count - 1, count, -1) } else { w.slice(x, axis, start, count, 1) }
+}
+
+fn product(w: &mut Write, random: &mut Random, x: NodeId, dims: &[usize]) -> NodeId {
+    let columns = [&dims[..dims.len() - 2], &[dims[dims.len() - 1], 1 + random.below(3)]].concat();
+    let right = w.input(&columns[columns.len() - 2..]);
+    let right = w.broadcast(right, &columns);
+    w.op(Op::MatMul, &[x, right])
+}
+
+fn reduced(w: &mut Write, random: &mut Random, x: NodeId, rank: usize) -> Option<NodeId> {
+    let axes = (0..rank).filter(|_| random.below(2) == 0).collect();
+    let fold = random.pick(&[Fold::Sum, Fold::Mean, Fold::Max, Fold::Moments]);
+    // There is no largest of nothing.
+    let first = w.0.add(Op::Reduce(Reduce { fold, axes }), &[x]).ok()?;
+    let second = fold == Fold::Moments && random.below(2) == 0;
+    Some(if second { w.op(Op::Output(1), &[first]) } else { first })
 }
 
 fn other_shapes(w: &mut Write, random: &mut Random, known: &[NodeId], x: NodeId, shape: &Shape) -> NodeId {
