@@ -83,8 +83,8 @@ impl Bench {
         let prepared = device.prepare(&Segment { steps: vec![read] }).expect("a download");
         device.submit(&prepared, binding, Lane::CopyOut, &[]).expect("it downloads");
         let got = cell.take().expect("it is filled");
-        for at in 0..out.span_bytes() as usize / 4 {
-            let value = |bytes: &[u8]| Scalar::load(DType::F32, bytes, at).to_f64();
+        for at in 0..out.span_bytes() as usize / out.dtype.bytes() {
+            let value = |bytes: &[u8]| Scalar::load(out.dtype, bytes, at).to_f64();
             let (g, w) = (value(&got), value(&want));
             assert!((g - w).abs() <= 1e-4 * w.abs().max(1.0), "{at}: {g}, not {w}");
         }
@@ -139,7 +139,8 @@ fn cases() -> Vec<(String, Kernel)> {
     }
     all.push(("sum rows 1000x1000".to_owned(), reduce(Fold::Sum, [1_000], [1_000])));
     all.push(("sum columns 1000x1000".to_owned(), columns(Fold::Sum, 1_000, 1_000)));
-    all.push(("argmax 1000x1000".to_owned(), reduce(Fold::Max, [1_000], [1_000])));
+    all.push(("max rows 1000x1000".to_owned(), reduce(Fold::Max, [1_000], [1_000])));
+    all.push(("argmax rows 1000x1000".to_owned(), reduce(Fold::ArgMax, [1_000], [1_000])));
     all.push(("bias 4096x384".to_owned(), bias(4_096, 384)));
     all.push(("transpose 1024x1024".to_owned(), transpose(1_024)));
     for n in [32, 64, 128, 256, 512, 1_024] {
@@ -166,15 +167,16 @@ fn light_chain() -> Expr {
 
 fn reduce(fold: Fold, outer: impl Into<Shape>, inner: impl Into<Shape>) -> Kernel {
     let (outer, inner) = (outer.into(), inner.into());
+    let result = fold.dtype(DType::F32).expect("a fold of floats");
     let both: Shape = outer.iter().chain(inner.iter()).copied().collect();
     Kernel::Reduce(ReduceRows {
         fold,
         inputs: vec![dense(both)],
-        outs: vec![dense(outer.clone())],
+        post: Expr::identity(result),
+        outs: vec![Operand::new(result, Layout::dense(outer.clone()))],
         outer,
         inner,
         pre: Expr::identity(DType::F32),
-        post: Expr::identity(DType::F32),
         params: Vec::new(),
     })
 }
