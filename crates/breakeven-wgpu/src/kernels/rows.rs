@@ -172,13 +172,11 @@ pub(super) fn tree(shader: &mut Shader, name: &str, kind: &str, join: &str, lane
 
 /// `join` over all of `values`, the first half with the second.
 fn joined(join: &str, values: &[String]) -> String {
-    match values {
-        [one] => one.clone(),
-        _ => {
-            let (a, b) = values.split_at(values.len() / 2);
-            format!("{join}({}, {})", joined(join, a), joined(join, b))
-        }
+    if let [one] = values {
+        return one.clone();
     }
+    let (a, b) = values.split_at(values.len() / 2);
+    format!("{join}({}, {})", joined(join, a), joined(join, b))
 }
 
 /// Types of operands, in order.
