@@ -157,7 +157,7 @@ fn sweep_all(index: usize) -> [Worst; 2] {
 ///
 /// `RUSTFLAGS="-C target-cpu=native" cargo test --release -p breakeven-ir --test accuracy -- --ignored --nocapture`
 #[test]
-#[ignore = "minutes; its documentation has the command and the occasion"]
+#[ignore = "minutes, when `math` or a row changes: cargo test --release -p breakeven-ir --test accuracy -- --ignored"]
 fn every_f32_is_within_tolerance() {
     let rows = unary_rows::<Double>().into_iter().enumerate();
     let mut all = Vec::new();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use breakeven_cpu::{CpuDevice, CpuOptions};
 use breakeven_device::Device;
 use breakeven_plan::{DeviceProfile, Profile};
+use etcetera::{BaseStrategy, choose_base_strategy};
 
 use crate::cache::Plans;
 use crate::calibrate;
@@ -169,12 +170,11 @@ impl Cache {
             Cache::Off => None,
             Cache::Folder(folder) => Some(ProfileFile::in_folder(folder, fingerprint)),
             Cache::User => {
-                let folder =
-                    dirs::cache_dir().map(|folder| ProfileFile::in_folder(&folder.join("breakeven"), fingerprint));
-                if folder.is_none() {
+                let base = choose_base_strategy().ok();
+                if base.is_none() {
                     notes.push("there is no home directory: what is measured is kept for this process only".to_owned());
                 }
-                folder
+                base.map(|base| ProfileFile::in_folder(&base.cache_dir().join("breakeven"), fingerprint))
             }
         }
     }

@@ -58,3 +58,8 @@ pub use report::Report;
 pub use safetensors::Weights;
 pub use settings::{Cache, Settings};
 pub use tensor::Tensor;
+
+/// The examples of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

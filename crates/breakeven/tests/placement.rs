@@ -86,7 +86,10 @@ impl Bench {
         let before = self.devices[0].now();
         let outcome = executable.run(&inputs, Deadline::after(Duration::from_secs(100))).unwrap();
         let bytes = outcome.outputs[0].host.clone().expect("outputs are read");
-        (self.devices[0].now().saturating_sub(before), bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect())
+        (
+            self.devices[0].now().saturating_sub(before),
+            bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect(),
+        )
     }
 }
 

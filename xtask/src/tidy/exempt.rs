@@ -11,7 +11,12 @@ pub struct Exempt {
 }
 
 /// Every accepted finding of this repository.
-pub const EXEMPT: &[Exempt] = &[];
+pub const EXEMPT: &[Exempt] = &[Exempt {
+    check: "one-row",
+    file: "crates/breakeven-conformance/src/cases/floats.rs",
+    about: "'mish'",
+    reason: "case F02 names the operations that its reporters met, with values of their own",
+}];
 
 /// `findings` of the check `name` without the exempted ones, and one for each exemption that met nothing or has no reason.
 pub fn apply(name: &str, findings: Vec<Finding>, exempt: &[Exempt]) -> Vec<Finding> {
