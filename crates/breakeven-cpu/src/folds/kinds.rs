@@ -197,7 +197,8 @@ extremes! {
 impl<T: Element> Folding<T> for Moments {
     #[inline(always)]
     fn one(x: T, _: u64) -> Partial {
-        Partial { f: x.f(), ..Partial::default() }
+        // The distance of NaN and of infinity from themselves is NaN.
+        Partial { f: x.f(), g: x.f() - x.f(), ..Partial::default() }
     }
     #[inline(always)]
     fn add(p: Partial, x: T, at: u64) -> Partial {

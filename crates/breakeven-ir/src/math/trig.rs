@@ -30,10 +30,16 @@ fn is_odd<V: Float>(quadrant: V) -> V::Mask {
     !half.floor().eq(half)
 }
 
+/// `turn_rest`, which may lose the sign of zero.
+#[inline(always)]
+fn rest<V: Float>(x: V) -> V {
+    V::pick(x.eq(x.lit(0.0)), x, x.turn_rest())
+}
+
 /// Sine.
 #[inline(always)]
 pub fn sin<V: Float>(x: V) -> V {
-    let (r, q) = (x.turn_rest(), x.turn_quadrant());
+    let (r, q) = (rest(x), x.turn_quadrant());
     let value = V::pick(is_odd(q), cos_small(r), sin_small(r));
     V::pick(q.lit(1.0).lt(q), -value, value)
 }
@@ -41,7 +47,7 @@ pub fn sin<V: Float>(x: V) -> V {
 /// Cosine.
 #[inline(always)]
 pub fn cos<V: Float>(x: V) -> V {
-    let (r, q) = (x.turn_rest(), x.turn_quadrant());
+    let (r, q) = (rest(x), x.turn_quadrant());
     let value = V::pick(is_odd(q), sin_small(r), cos_small(r));
     // Negative in quadrants 1 and 2.
     V::pick((q - 1.5).abs().lt(q.lit(1.0)), -value, value)
@@ -50,7 +56,7 @@ pub fn cos<V: Float>(x: V) -> V {
 /// Tangent.
 #[inline(always)]
 pub fn tan<V: Float>(x: V) -> V {
-    let r = x.turn_rest();
+    let r = rest(x);
     let z = r * r;
     let c =
         [3.906_454_4e-3, 1.067_382_4e-3, 1.004_515e-2, 2.159_383_9e-2, 5.399_863_4e-2, 1.333_320_6e-1, 3.333_333_4e-1];
