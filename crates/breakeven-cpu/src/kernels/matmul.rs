@@ -131,12 +131,13 @@ fn tile(product: Product, shapes: &Shapes) -> (usize, usize) {
     let (most, least) = if matches!(product, Product::Loop(_)) { (TILE, LEAST) } else { (LONG, LEAST_OF_VECTOR) };
     let (mut rows, mut columns) = (shapes.m.clamp(1, most), shapes.n.clamp(1, most));
     let tiles = |rows: usize, columns: usize| shapes.m.div_ceil(rows) * shapes.n.div_ceil(columns);
+    let half = |extent: usize| extent.div_ceil(2).next_multiple_of(16).min(extent);
     while tiles(rows, columns) < FEW && rows * columns * shapes.k >= 2 * least {
-        if rows >= columns {
-            rows = rows.div_ceil(2).next_multiple_of(16);
-        } else {
-            columns = columns.div_ceil(2).next_multiple_of(16);
+        let halved = if rows >= columns { (half(rows), columns) } else { (rows, half(columns)) };
+        if halved == (rows, columns) {
+            break;
         }
+        (rows, columns) = halved;
     }
     (rows, columns)
 }

@@ -40,6 +40,7 @@ impl Product {
             if row == 1 {
                 return Some(Product::Sums(machine.natives.vectors.sums));
             }
+            return Some(Product::Loop(scattered));
         }
         by_type(dtype).map(Product::Loop)
     }
@@ -123,6 +124,22 @@ unsafe fn floats<T: From<u8> + Copy + 'static>(s: &Shapes, a: *const u8, b: *con
             false,
             gemm::Parallelism::None,
         );
+    }
+}
+
+/// Dot products of f32 none of whose strides is 1, in double precision: memory sets the pace, and one running sum of f32
+/// would stand still at 2^24.
+unsafe fn scattered(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) {
+    let (a, b, to) = (a.cast::<f32>(), b.cast::<f32>(), to.cast::<f32>());
+    for i in 0..s.m as isize {
+        for j in 0..s.n as isize {
+            // SAFETY: the caller vouches for all three operands.
+            let term =
+                |p: isize| unsafe { (a.offset(i * s.a.0 + p * s.a.1).read(), b.offset(p * s.b.0 + j * s.b.1).read()) };
+            let sum = (0..s.k as isize).map(term).fold(0.0, |sum, (a, b)| sum + f64::from(a) * f64::from(b));
+            // SAFETY: as above.
+            unsafe { to.offset(i * s.to.0 + j * s.to.1).write(sum as f32) };
+        }
     }
 }
 
