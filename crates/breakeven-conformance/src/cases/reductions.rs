@@ -90,7 +90,10 @@ pub fn r09_far_from_zero(device: &dyn Device) {
     assert_eq!(on.rows(LAYER_NORM, &[1234.0; 256], 256), [0.0; 256]);
     for (mean, want) in [(0.0, -1.341_64), (100.0, -1.341_53), (1000.0, -1.341_51), (10_000.0, -1.331_33)] {
         let row: Vec<f32> = (0..16).map(|i| (mean + f64::from(i) * 1e-3) as f32).collect();
-        near(&on.rows(LAYER_NORM, &row, 16)[..1], &[want], 1e-5);
+        // Where a compiler reorders sums, the mean is off by half a unit of the last place: this part of the spread.
+        let unit = f64::from(mean as f32) * 2f64.powi(-23) / 4.6e-3;
+        let within = if on.is_cpu() { 1e-5 } else { 1e-5 + unit };
+        near(&on.rows(LAYER_NORM, &row, 16)[..1], &[want], within);
     }
     let million = [1e6, 1e6 + 1.0, 1e6 + 2.0, 1e6 + 3.0];
     let moments = on.fold_of(Fold::Moments, &million, &Shape::scalar(), Layout::dense([4]));
