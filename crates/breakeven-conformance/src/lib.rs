@@ -14,6 +14,7 @@ mod counts;
 mod data;
 pub mod graphs;
 mod suite;
+mod support;
 mod tier;
 mod views;
 
@@ -25,6 +26,7 @@ pub use counts::Counts;
 pub use data::{Random, between, special, values as sample};
 pub use suite::graphs as random_graphs;
 pub use suite::{casts, copies, fused, gathers, graph_on, maps, matmuls, reductions, row_wise, specials, values};
+pub use support::{Support, Survey, survey};
 pub use tier::Tier;
 pub use views::{all as views, distinct as distinct_views};
 

@@ -129,16 +129,36 @@ impl Bound {
         Bound { low: Scalar::F(end(low, -1.0)), high: Scalar::F(end(high, 1.0)), ..self }
     }
 
-    /// Denormals of `dtype` may be zero, and zero may have either sign.
+    /// A denormal of `dtype` may be taken for zero in one place and not in another, so for any denormal; zero may have
+    /// either sign.
     pub fn flushed(self, dtype: DType) -> Bound {
         let (Scalar::F(low), Scalar::F(high)) = (self.low, self.high) else { return self };
         if self.is_nan_only() || !dtype.is_float() {
             return self;
         }
         let tiny = smallest_normal(dtype);
-        let low = if low >= 0.0 && low < tiny { -0.0 } else { low };
-        let high = if high <= 0.0 && high > -tiny { 0.0 } else { high };
+        let is_denormal = |x: f64| x != 0.0 && x.abs() < tiny;
+        if is_denormal(low) || is_denormal(high) {
+            let (low, high) = (Scalar::F(low.min(-tiny)), Scalar::F(high.max(tiny)));
+            return Bound { low, high, ..self };
+        }
+        let low = if low == 0.0 { -0.0 } else { low };
+        let high = if high == 0.0 { 0.0 } else { high };
         Bound { low: Scalar::F(low), high: Scalar::F(high), ..self }
+    }
+
+    /// Any denormal as well, where zero is allowed.
+    pub fn near_zero(self, dtype: DType) -> Bound {
+        let tiny = smallest_normal(dtype);
+        let has_zero = self.allows(Scalar::F(0.0), false) && dtype.is_float();
+        if has_zero { self.or(Bound::between(-tiny, tiny)) } else { self }
+    }
+
+    /// What [`Bound::flushed`] made of a denormal.
+    pub fn is_denormal(&self, dtype: DType) -> bool {
+        let tiny = smallest_normal(dtype);
+        let (low, high) = self.ends();
+        matches!(self.mid, Scalar::F(_)) && (low, high) != (0.0, 0.0) && low >= -tiny && high <= tiny
     }
 
     /// Whether a device may give `value`. With `zero_sign`, -0 and 0 are two values.

@@ -2,6 +2,7 @@
 
 use breakeven_ir::{Body, DType, Expr, Item, Kind, Map, Scalar, Tolerance};
 
+use super::bound::smallest_normal;
 use super::rounding::round;
 use super::{Bound, Rules, load};
 
@@ -51,7 +52,9 @@ impl<'a> Meaning<'a> {
                 What::Row(body, operands, params) => {
                     let operands: Vec<Bound> = operands.iter().map(|&i| values[i]).collect();
                     let params: Vec<f64> = params.iter().map(|&i| values[i].ends().0).collect();
-                    self.settle(corners(body, &operands, &params), step)
+                    let near_zero = self.rules.gpu && operands.iter().any(|b| b.is_denormal(step.dtype));
+                    let result = self.settle(corners(body, &operands, &params), step);
+                    if near_zero { result.near_zero(step.dtype) } else { result }
                 }
             };
             values.push(value);
@@ -67,7 +70,12 @@ impl<'a> Meaning<'a> {
     }
 
     fn settle(&self, bound: Bound, step: &Step) -> Bound {
-        let wide = bound.widen(step.dtype, step.ulp, step.tolerance);
+        let mut tolerance = step.tolerance;
+        if self.rules.gpu && step.ulp > 0 && step.dtype.is_float() {
+            // A row of several operations may have flushed what it adds to its result.
+            tolerance.abs = tolerance.abs.max(smallest_normal(step.dtype));
+        }
+        let wide = bound.widen(step.dtype, step.ulp, tolerance);
         if self.rules.gpu { wide.flushed(step.dtype) } else { wide }
     }
 }

@@ -20,7 +20,7 @@ pub fn casts(bench: &mut Bench<'_>, _: Tier) {
     }
 }
 
-fn kernel(from: DType, to: DType, n: usize) -> Kernel {
+pub(super) fn kernel(from: DType, to: DType, n: usize) -> Kernel {
     let mut b = ExprBuilder::default();
     let x = b.arg(from);
     let y = b.cast(x, to);

@@ -21,7 +21,7 @@ pub fn copies(bench: &mut Bench<'_>, _: Tier) {
     }
 }
 
-fn copy(dtype: DType, input: Layout, output: Layout) -> Kernel {
+pub(super) fn copy(dtype: DType, input: Layout, output: Layout) -> Kernel {
     Kernel::Map(Map {
         expr: Expr::identity(dtype),
         params: vec![],

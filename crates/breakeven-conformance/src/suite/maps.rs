@@ -26,7 +26,7 @@ fn at_length(def: &'static MapDef, dtype: DType, n: usize, turn: usize) -> Case 
     })
 }
 
-fn kernel(def: &'static MapDef, dtype: DType, shape: impl Into<Shape>) -> Kernel {
+pub(super) fn kernel(def: &'static MapDef, dtype: DType, shape: impl Into<Shape>) -> Kernel {
     Kernel::Map(Map::dense(Expr::row(Row(def), dtype), PARAMS[0][..def.params()].to_vec(), shape))
 }
 

@@ -67,6 +67,11 @@ fn plain(dtype: DType, batch: &Shape, [m, k, n]: [usize; 3]) -> MatMul {
     }
 }
 
+/// A product of dense matrices.
+pub(super) fn kernel(dtype: DType, sizes: [usize; 3]) -> Kernel {
+    Kernel::MatMul(plain(dtype, &Shape::scalar(), sizes))
+}
+
 fn case(dtype: DType, k: &MatMul, view: &str) -> Case {
     Case::new(format!("matmul {dtype} {} x {}x{}x{} {view}", k.batch, k.m, k.k, k.n), Kernel::MatMul(k.clone()))
 }

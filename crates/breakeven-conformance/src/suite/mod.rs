@@ -11,6 +11,7 @@ mod reductions;
 mod row_wise;
 mod specials;
 mod values;
+mod witnesses;
 
 pub use casts::casts;
 pub use copies::copies;
@@ -23,6 +24,7 @@ pub use reductions::reductions;
 pub use row_wise::row_wise;
 pub use specials::specials;
 pub use values::values;
+pub(crate) use witnesses::witnesses;
 
 use breakeven_ir::{DType, Expr, ExprBuilder, MapDef, Row};
 

@@ -5,7 +5,7 @@ use breakeven_ir::{DType, Expr, Fold, Kernel, Layout, Operand, ReduceRows, Scala
 use super::{chain, dtypes};
 use crate::{Bench, Case, Tier, data, views};
 
-const FOLDS: [Fold; 10] = [
+pub(super) const FOLDS: [Fold; 10] = [
     Fold::Sum,
     Fold::Mean,
     Fold::Prod,
@@ -35,7 +35,7 @@ pub fn reductions(bench: &mut Bench<'_>, tier: Tier) {
 }
 
 /// A fold of a tensor over `outer ++ inner` that lies as `layout`.
-fn kernel(fold: Fold, dtype: DType, outer: &Shape, inner: &Shape, layout: Layout) -> Kernel {
+pub(super) fn kernel(fold: Fold, dtype: DType, outer: &Shape, inner: &Shape, layout: Layout) -> Kernel {
     let out = fold.dtype(dtype).expect("the fold is defined for the type");
     let post = if fold == Fold::Moments { dtype } else { out };
     Kernel::Reduce(ReduceRows {

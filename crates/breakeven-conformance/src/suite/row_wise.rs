@@ -5,7 +5,7 @@ use breakeven_ir::{DType, Expr, Kernel, Layout, Operand, RowWise, RowWiseKernel,
 use super::{chain, dtypes};
 use crate::{Bench, Case, Tier, data, views};
 
-const KINDS: [RowWise; 4] =
+pub(super) const KINDS: [RowWise; 4] =
     [RowWise::Softmax, RowWise::LogSoftmax, RowWise::LayerNorm { epsilon: 1e-5 }, RowWise::RmsNorm { epsilon: 1e-6 }];
 
 /// Every kind: lengths, views, special values in the last place, rows before and after.
@@ -34,7 +34,7 @@ fn whole(outer: &Shape, length: usize) -> Shape {
     outer.iter().copied().chain([length]).collect()
 }
 
-fn plain(kind: RowWise, dtype: DType, outer: &Shape, length: usize) -> Kernel {
+pub(super) fn plain(kind: RowWise, dtype: DType, outer: &Shape, length: usize) -> Kernel {
     let operand = Operand::new(dtype, Layout::dense(whole(outer, length)));
     Kernel::RowWise(RowWiseKernel {
         kind,

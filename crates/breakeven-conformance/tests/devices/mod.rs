@@ -1,0 +1,49 @@
+//! Every device that the suite can open here.
+#![allow(dead_code, reason = "each test file opens its own")]
+
+use std::time::Duration;
+
+use breakeven_cpu::{CpuDevice, CpuOptions, Isa, Tuning};
+use breakeven_device::sim::{SimClock, SimDevice, SimOptions, SimSpeed};
+use breakeven_device::{Backend, Device};
+use breakeven_wgpu::{Limits, WgpuBackend, WgpuDevice, WgpuOptions};
+
+/// A device on which no time passes.
+pub fn sim() -> Box<SimDevice> {
+    let speed = SimSpeed {
+        per_submit: Duration::ZERO,
+        per_launch: Duration::ZERO,
+        per_wait: Duration::ZERO,
+        flops_per_second: f64::INFINITY,
+        bytes_per_second: f64::INFINITY,
+        link_latency: Duration::ZERO,
+        link_bytes_per_second: f64::INFINITY,
+    };
+    Box::new(SimDevice::new(SimOptions::new("sim", speed), &SimClock::new()))
+}
+
+/// The CPU with this instruction set; where the machine lacks it, with the next less able one it has. Memory is poisoned.
+pub fn cpu(isa: Isa, threads: usize) -> Box<CpuDevice> {
+    let isa = Isa::ALL.into_iter().rev().find(|i| *i <= isa && i.is_available()).unwrap_or(Isa::Scalar);
+    // Parts so small that every job of the suite is split among the threads.
+    let tuning = Tuning { part_ns: 50.0, ..Tuning::default() };
+    let options = CpuOptions { threads: Some(threads), isa: Some(isa), poison: true, tuning };
+    Box::new(CpuDevice::new(options).expect("this machine has these instructions"))
+}
+
+/// The adapter whose name has this word; where there is none, any other. Memory is poisoned.
+pub fn gpu(word: &str, limits: Limits) -> Box<WgpuDevice> {
+    let backend = WgpuBackend::new(WgpuOptions { limits, poison: true, ..WgpuOptions::default() });
+    let all = backend.list();
+    let usable = |&i: &usize| all[i].unusable.is_none();
+    let found = (0..all.len()).filter(usable).find(|&i| all[i].name.contains(word));
+    let index = found.or_else(|| (0..all.len()).find(usable)).unwrap_or_else(|| {
+        panic!(
+            "there is no usable GPU adapter here, so nothing was tested on one: `cargo xtask test` installs software \
+             drivers, and VK_DRIVER_FILES names them to the Vulkan loader; found: {all:?}"
+        )
+    });
+    let device = backend.open_device(index).unwrap_or_else(|e| panic!("{}: {e}", all[index].name));
+    println!("{} at {limits:?} limits", device.info().name);
+    Box::new(device)
+}
