@@ -1,5 +1,6 @@
 //! Making a cut problem smaller without changing its answer: a node with at most two neighbours is replaced by what the
 //! best choice for it costs, as a function of theirs. Chains and trees vanish altogether, in linear time.
+//! Flow alone needs up to as many rounds over a long chain as a copy is worth kernels.
 
 use std::collections::HashMap;
 
