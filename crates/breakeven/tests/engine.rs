@@ -183,3 +183,32 @@ fn a_frozen_plan_gives_the_same_bits() {
     e.run_frozen(&[&again], &frozen).unwrap();
     assert_eq!(bits(&again), want);
 }
+
+#[test]
+fn a_loop_that_never_reads_keeps_nothing_between() {
+    let e = engine();
+    let mut w = e.from_vec(vec![1.0f32; 1 << 18], [1 << 18]);
+    for _ in 0..10_000 {
+        w = &w - &(&w * 0.1);
+    }
+    let last = w.to_vec::<f32>().unwrap()[(1 << 18) - 1];
+    assert!((0.0..1e-30).contains(&last), "0.9^10000 is next to nothing: {last}");
+    let held = e.devices()[0].memory.unwrap().pool.peak_bytes;
+    assert!(held <= 16 << 20, "1 MiB of state took {held} bytes");
+}
+
+#[test]
+fn memory_of_a_steady_loop_is_flat() {
+    let e = engine();
+    let mut a = e.from_vec(vec![0.0f32; 1 << 20], [1 << 20]);
+    let mut after_warm_up = 0;
+    for step in 0..300 {
+        a = &a + 1.0;
+        e.run(&[&a]).unwrap();
+        if step == 20 {
+            after_warm_up = e.devices()[0].memory.unwrap().pool.peak_bytes;
+        }
+    }
+    assert_eq!(a.to_vec::<f32>().unwrap()[0], 300.0);
+    assert_eq!(e.devices()[0].memory.unwrap().pool.peak_bytes, after_warm_up);
+}

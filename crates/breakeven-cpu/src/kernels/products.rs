@@ -29,6 +29,9 @@ pub(super) enum Product {
     Sums(unsafe fn(&MatVec)),
 }
 
+/// Terms that one running f32 sum may have: a bound on its rounding, not on its speed.
+const LONGEST_RUN: usize = 1 << 16;
+
 impl Product {
     /// The way for these types and strides; `None` where there is none.
     pub fn new(machine: &Machine, dtype: DType, shapes: &Shapes) -> Option<Product> {
@@ -37,7 +40,7 @@ impl Product {
             if term == 1 {
                 return Some(Product::Dots(machine.natives.vectors.dots));
             }
-            if row == 1 {
+            if row == 1 && shapes.k <= LONGEST_RUN {
                 return Some(Product::Sums(machine.natives.vectors.sums));
             }
             return Some(Product::Loop(scattered));
@@ -127,7 +130,7 @@ unsafe fn floats<T: From<u8> + Copy + 'static>(s: &Shapes, a: *const u8, b: *con
     }
 }
 
-/// Dot products of f32 none of whose strides is 1, in double precision: memory sets the pace, and one running sum of f32
+/// Dot products of f32 whose terms are not neighbours, in double precision: memory sets the pace, and one running sum of f32
 /// would stand still at 2^24.
 unsafe fn scattered(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) {
     let (a, b, to) = (a.cast::<f32>(), b.cast::<f32>(), to.cast::<f32>());
