@@ -130,7 +130,7 @@ macro_rules! for_each_map {
             /// Hyperbolic tangent.
             tanh: Float(x: V) -> V [Tolerance::ulp(2)] = x.tanh();
             /// Error function.
-            erf: Float(x: V) -> V [Tolerance::ulp(2)] = x.erf();
+            erf: Float(x: V) -> V [Tolerance::ulp(3).gpu(4)] = x.erf();
             /// `x` where positive, else `slope * x`.
             leaky_relu: Float(x: V, slope: P) -> V [Tolerance::EXACT] = V::pick(x.lt(x.lit(0.0)), x * slope, x);
             /// `x` where positive, else `alpha * (e^x - 1)`.
@@ -153,7 +153,7 @@ macro_rules! for_each_map {
             hard_swish: Float(x: V) -> V [Tolerance::ulp(3)] =
                 x.larger(x.lit(-4.0)) * ((x + 3.0).larger(x.lit(0.0)).smaller(x.lit(6.0)) * (1.0 / 6.0));
             /// `x * sigmoid(x)`, also called swish; -0 at -inf.
-            silu: Float(x: V) -> V [Tolerance::ulp(4).gpu(8)] = {
+            silu: Float(x: V) -> V [Tolerance::ulp(5)] = {
                 // e^-|x| as a square, so that it is not denormal where the result is not.
                 let root = (x.abs() * -0.5).exp();
                 let part = V::pick(x.lt(x.lit(0.0)), root, x.lit(1.0));
