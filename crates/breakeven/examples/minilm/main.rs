@@ -40,6 +40,10 @@ use seeded::Seeded;
 use targets::Target;
 use tokens::Tokenizer;
 
+const SEEDED: &str = "\
+model: made-up weights, as no --model was given. The embeddings mean nothing; each device is checked
+       against the same computation in plain f64 instead of against the embeddings of the real model.";
+
 /// Lines printed for a query.
 const HITS: usize = 5;
 
@@ -103,7 +107,7 @@ impl Demo {
         };
         reference.fits(demo.model.vocabulary(), demo.model.longest())?;
         match folder {
-            Some(_) => demo.compare_tokens(reference)?,
+            Some(_) => demo.agrees_with(reference)?,
             None => check::recompute(&Plain::load(&Seeded::full_size(engine))?, reference),
         }
         Ok(demo)
@@ -113,19 +117,25 @@ impl Demo {
         let file = File::open(engine, &folder.join("model.safetensors"))?;
         let tokenizer = Tokenizer::open(&folder.join("tokenizer.json"))?;
         println!("model: {} layers from {}", file.layers(), file.name());
-        Ok(Demo { model: load::load(engine, &file)?, tokenizer })
+        let model = load::load(engine, &file)?;
+        tokenizer.fits(model.vocabulary())?;
+        Ok(Demo { model, tokenizer })
     }
 
     fn seeded(engine: &Engine) -> Result<Demo, Failure> {
-        println!(
-            "model: made-up weights, as no --model was given. Embeddings mean nothing, and the devices are checked"
-        );
-        println!("       against the same computation in f64 instead of the embeddings of the real model.");
+        println!("{SEEDED}");
         let model = load::load(engine, &Seeded::full_size(engine))?;
         Ok(Demo { tokenizer: Tokenizer::Hashed { vocabulary: model.vocabulary() }, model })
     }
 
-    fn compare_tokens(&self, reference: &Reference) -> Result<(), Failure> {
+    /// An error unless the reference is one for this model: vectors as wide, and the same tokens.
+    fn agrees_with(&self, reference: &Reference) -> Result<(), Failure> {
+        let width = self.model.width();
+        if let Some(other) = reference.embeddings.iter().find(|vector| vector.len() != width) {
+            let message =
+                format!("an embedding of the reference has {} elements, the model gives {width}", other.len());
+            return Err(Failure::Input(message));
+        }
         let differs = |(text, ids): &(&String, &Vec<i64>)| self.tokens(text) != **ids;
         match reference.texts.iter().zip(&reference.token_ids).find(differs) {
             Some((text, _)) => Err(Failure::Check(format!("the tokens of '{text}' differ from the reference"))),

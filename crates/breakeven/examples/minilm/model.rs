@@ -54,6 +54,11 @@ impl Model {
         self.words.shape()[0]
     }
 
+    /// Elements of one vector.
+    pub fn width(&self) -> usize {
+        self.words.shape()[1]
+    }
+
     /// Tokens that one text may have.
     pub fn longest(&self) -> usize {
         self.positions.shape()[0]

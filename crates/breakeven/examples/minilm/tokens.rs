@@ -28,6 +28,19 @@ impl Tokenizer {
         WordPiece::parse(&bytes).map(|w| Tokenizer::WordPiece(Box::new(w))).map_err(problem)
     }
 
+    /// An error unless a model of this vocabulary knows every token.
+    pub fn fits(&self, known: usize) -> Result<(), Failure> {
+        let ids = match self {
+            Tokenizer::WordPiece(word_piece) => word_piece.id_range(),
+            Tokenizer::Hashed { vocabulary } => 0..=*vocabulary as i64 - 1,
+        };
+        if *ids.start() >= 0 && *ids.end() < known as i64 {
+            return Ok(());
+        }
+        let (start, end) = ids.into_inner();
+        Err(Failure::Input(format!("the tokenizer has ids from {start} to {end}, but the model knows {known} tokens")))
+    }
+
     /// The ids of `text`, no more than `longest`.
     pub fn ids(&self, text: &str, longest: usize) -> Vec<i64> {
         let longest = longest.min(TRUNCATION);

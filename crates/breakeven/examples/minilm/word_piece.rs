@@ -1,6 +1,7 @@
 //! The tokenizer of uncased BERT models: clean and lower the text, split it into words, and words into known pieces.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use serde::Deserialize;
 use unicode_normalization::UnicodeNormalization;
@@ -80,6 +81,12 @@ impl WordPiece {
             longest_word: file.model.max_input_chars_per_word,
             pieces: file.model.vocab,
         })
+    }
+
+    /// The smallest and the largest id it gives.
+    pub fn id_range(&self) -> RangeInclusive<i64> {
+        let ids = || self.pieces.values().chain(self.special.iter().map(|(_, id)| id)).copied();
+        ids().min().unwrap_or(0)..=ids().max().unwrap_or(0)
     }
 
     /// The ids of a text between those of its begin and end; at most `longest` with these.
@@ -219,6 +226,11 @@ mod tests {
     fn long_texts_are_cut_before_their_end() {
         assert_eq!(tokenizer().ids("run running", 4), [2, 4, 4, 3]);
         assert_eq!(tokenizer().ids("run", 2), [2, 3]);
+    }
+
+    #[test]
+    fn every_id_is_in_its_range() {
+        assert_eq!(tokenizer().id_range(), 0..=10);
     }
 
     #[test]
