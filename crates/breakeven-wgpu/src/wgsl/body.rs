@@ -49,9 +49,14 @@ fn is_added(prim: Prim, place: usize) -> bool {
     }
 }
 
-/// The name of operand `place` of `prim`, hidden where `is_added` says so.
-fn operand(body: &Body, prim: Prim, place: usize, id: u32) -> String {
+/// The name of operand `place` of `prim`, hidden where `is_added` says so, and where a value meets itself: drivers take
+/// `a - a` for 0 and `a / a` for 1 whatever `a` is.
+fn operand(body: &Body, prim: Prim, place: usize, ids: [u32; 3]) -> String {
+    let id = ids[place];
     let (inst, dtype) = body.insts()[id as usize];
+    if place == 1 && ids[0] == ids[1] && dtype == DType::F32 && matches!(prim, Prim::Sub | Prim::Div) {
+        return format!("f_hold(v{id})");
+    }
     let is_sum = matches!(inst, Inst::Prim(Prim::Add | Prim::Sub | Prim::MulAdd, _)) && dtype == DType::F32;
     if is_sum && is_added(prim, place) { format!("f_hold(v{id})") } else { format!("v{id}") }
 }
@@ -87,7 +92,7 @@ fn instruction(shader: &mut Shader, name: &str, body: &Body, inst: Inst, dtype: 
             text
         }
         Inst::Prim(prim, ids) => {
-            let names = std::array::from_fn(|place| operand(body, prim, place, ids[place]));
+            let names = std::array::from_fn(|place| operand(body, prim, place, ids));
             let text = spell::spell(prim, type_of(ids[0]), &names);
             shader.define(prim);
             shader.need_called(&text);
