@@ -146,37 +146,25 @@ fn reach(outer: &Walk, inner: &Walk, length: usize, t: usize, tensor: &Tensor) -
 }
 
 /// Writes `fn tree_{name}(lid: u32, v: kind) -> kind`: `join` over the invocations that share a row, in two levels, so
-/// that there are few barriers: a first few invocations join one column each, then all join the columns.
+/// that there are few barriers and few invocations at work: some join one column each, then one joins the columns.
 pub(super) fn tree(shader: &mut Shader, name: &str, kind: &str, join: &str, lanes: u32) {
     shader.shared(&format!("part_{name}"), &format!("array<{kind}, {GROUP}>"));
-    let columns = if lanes <= 8 { lanes } else { 1 << lanes.ilog2().div_ceil(2) };
-    let rows = lanes / columns;
-    let mut text = format!(
-        "fn tree_{name}(lid: u32, v: {kind}) -> {kind} {{\n    part_{name}[lid] = v;\n    workgroupBarrier();\n    \
-         let lane = lid % {lanes}u;\n    let first = lid - lane;\n"
-    );
-    if rows > 1 {
-        let column: Vec<String> = (0..rows).map(|r| format!("part_{name}[lid + {}u]", r * columns)).collect();
-        writeln!(
-            text,
-            "    if lane < {columns}u {{ part_{name}[lid] = {}; }}\n    workgroupBarrier();",
-            joined(join, &column)
+    let columns = 1 << lanes.ilog2().div_ceil(2);
+    let part = format!("part_{name}");
+    let level = |workers: u32, step: u32, end: u32| {
+        format!(
+            "    if lane < {workers}u {{\n        var r = {part}[lid];\n        \
+             for (var c = {step}u; c < {end}u; c += {step}u) {{ r = {join}(r, {part}[lid + c]); }}\n        \
+             {part}[lid] = r;\n    }}\n    workgroupBarrier();\n"
         )
-        .expect("strings take text");
-    }
-    let all: Vec<String> = (0..columns).map(|c| format!("part_{name}[first + {c}u]")).collect();
-    write!(text, "    let r = {};\n    workgroupBarrier();\n    return r;\n}}\n", joined(join, &all))
-        .expect("strings take text");
+    };
+    let text = format!(
+        "fn tree_{name}(lid: u32, v: {kind}) -> {kind} {{\n    {part}[lid] = v;\n    workgroupBarrier();\n    \
+         let lane = lid % {lanes}u;\n{}{}    let all = {part}[lid - lane];\n    workgroupBarrier();\n    return all;\n}}\n",
+        level(columns, columns, lanes),
+        level(1, 1, columns)
+    );
     shader.function(&format!("tree_{name}"), text);
-}
-
-/// `join` over all of `values`, the first half with the second.
-fn joined(join: &str, values: &[String]) -> String {
-    if let [one] = values {
-        return one.clone();
-    }
-    let (a, b) = values.split_at(values.len() / 2);
-    format!("{join}({}, {})", joined(join, a), joined(join, b))
 }
 
 /// Types of operands, in order.

@@ -114,7 +114,7 @@ pub fn run(device: &WgpuDevice, kernel: &Kernel, inputs: &[Vec<u8>], outputs: &[
     let uploads = all.iter().map(|b| HostBytes::from_vec((*b).clone())).collect();
     let reads: Vec<ReadCell> = outputs.iter().map(|_| ReadCell::new()).collect();
     let ticket = device.submit(&work, Binding { buffers, uploads, reads: reads.clone() }, Lane::Compute, &[]).unwrap();
-    device.wait(ticket, Deadline::after(Duration::from_mins(1))).unwrap();
+    device.wait(ticket, Deadline::after(Duration::from_mins(10))).unwrap();
     reads.iter().map(|r| r.take().expect("a read is filled when its submission is done")).collect()
 }
 
