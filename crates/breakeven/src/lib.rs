@@ -32,7 +32,6 @@ mod mapped;
 mod maps;
 mod operators;
 mod ops;
-mod pin;
 mod profile_file;
 mod reduce;
 mod report;

@@ -108,12 +108,6 @@ impl Tensor {
         Tensor(Arc::new(Node { engine, spec, pin: Some(device), state }))
     }
 
-    /// This node with another recipe and place.
-    pub(crate) fn with_state(&self, state: State, pin: Option<DeviceId>) -> Tensor {
-        let (engine, spec) = (self.0.engine.clone(), self.0.spec.clone());
-        Tensor(Arc::new(Node { engine, spec, pin, state: Mutex::new(state) }))
-    }
-
     /// The spec of a tensor already known to be right.
     pub(crate) fn spec(&self) -> &Spec {
         match &self.0.spec {

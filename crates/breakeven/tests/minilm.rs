@@ -69,7 +69,7 @@ fn each_device_computes_what_plain_loops_do() {
     let plain = Plain::load(&tiny(&engine)).expect("its shapes fit");
     let vectors = model(&engine).embed(&Batch::new(&TEXTS));
     for device in [None, Some(DeviceId(0)), Some(DeviceId(1))] {
-        let vectors = device.map_or(vectors.clone(), |device| vectors.wholly_on(device));
+        let vectors = device.map_or(vectors.clone(), |device| vectors.on(device));
         for (found, ids) in rows(&vectors).iter().zip(TEXTS) {
             let off = distance(found, &plain.embed(ids));
             assert!(off <= TOLERANCE, "{off} on {device:?} for {ids:?}");

@@ -43,7 +43,7 @@ impl Target {
     /// The vectors of a batch, still to be computed, here.
     pub fn embed(&self, model: &Model, batch: &Batch) -> Tensor {
         let vectors = model.embed(batch);
-        self.device.map_or(vectors.clone(), |device| vectors.wholly_on(device))
+        self.device.map_or(vectors.clone(), |device| vectors.on(device))
     }
 
     /// The vectors of all texts, in their order.
