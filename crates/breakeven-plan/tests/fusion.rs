@@ -2,8 +2,6 @@
 
 mod common;
 
-use std::time::Instant;
-
 use breakeven_ir::{Fold, Graph, Kernel, NodeId, Op, Reduce, RowWise};
 use breakeven_plan::{Home, Policy, fuse, program::Program};
 use common::machine::{cpu, gpu, plan_on};
@@ -192,23 +190,18 @@ fn nothing_is_launched_for_nothing() {
     check(|w| w.input(&[3]), &[]);
 }
 
+/// No clock: work that grew with the square of the chain would not end.
 #[test]
-fn a_chain_of_a_million_nodes_is_planned_in_linear_time() {
-    let seconds = |count: usize| {
-        let mut write = Write(Graph::new());
-        let mut at = write.input(&[2]);
-        for i in 0..count {
-            at = if i % 5 == 4 { write.reshape(at, &[2, 1][..=i % 2]) } else { write.map("abs", &[at]) };
-        }
-        write.0.want(at);
-        let start = Instant::now();
-        let plan = plan_on(&write.0, &Home::default(), &Policy::default(), &[cpu(), gpu(1.1)]);
-        assert!(plan.steps.len() < count / 40, "{} steps", plan.steps.len());
-        drop(plan);
-        start.elapsed().as_secs_f64()
-    };
-    let (short, long) = (seconds(100_000), seconds(1_000_000));
-    assert!(long < 30.0 * short.max(0.1), "{short} s for 100,000 nodes, {long} s for 1,000,000");
+fn a_chain_of_a_million_nodes_is_planned_and_dropped() {
+    const COUNT: usize = 1_000_000;
+    let mut write = Write(Graph::new());
+    let mut at = write.input(&[2]);
+    for i in 0..COUNT {
+        at = if i % 5 == 4 { write.reshape(at, &[2, 1][..=i % 2]) } else { write.map("abs", &[at]) };
+    }
+    write.0.want(at);
+    let plan = plan_on(&write.0, &Home::default(), &Policy::default(), &[cpu(), gpu(1.1)]);
+    assert_eq!(plan.decisions.len(), (COUNT * 4 / 5).div_ceil(Policy::default().max_rows_per_kernel));
 }
 
 #[test]
