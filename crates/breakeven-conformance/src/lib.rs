@@ -45,7 +45,7 @@ macro_rules! suite {
             r07_nan_reaches_its_whole_row, r09_far_from_zero, r11_five_axes, r13_same_bits_every_time, r14_no_lane_count,
             r15_barriers_hold,
             m01_repeated_batches, m02_every_batch_has_its_own_strides, m04_views_multiply, m05_nothing_comes_out_zero,
-            m07_copies_between_views, m10_sides_are_not_swapped, m12_many_terms, m13_tails_of_every_length,
+            m07_copies_between_views, m10_sides_are_not_swapped, m11_vectors_multiply, m12_many_terms, m13_tails_of_every_length,
             m18_one_buffer_read_twice_and_written, p04_poison_stays_out,
             l01_more_than_65535_groups, l04_the_adapters_own_limits, l05_sizes_past_4_gib, l07_more_inputs_than_bindings,
             g01_moments_of_another_axis, g02_fused_rows_are_all_right, g08_long_chains_and_one_operand_twice }

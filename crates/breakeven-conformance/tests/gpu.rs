@@ -9,7 +9,7 @@ use devices::gpu;
 
 mod lavapipe {
     use super::*;
-    breakeven_conformance::suite!(gpu("llvmpipe", Limits::Adapter), Tier::Quick);
+    breakeven_conformance::suite!(gpu("llvmpipe", Limits::Adapter), Tier::Full);
 }
 
 mod swiftshader {

@@ -93,6 +93,21 @@ pub fn m10_sides_are_not_swapped(device: &dyn Device) {
     assert_eq!((sum, size), (3401.0, 14_867.0));
 }
 
+/// Products with a vector on either side; how fast they are is measured elsewhere.
+pub fn m11_vectors_multiply(device: &dyn Device) {
+    let on = On(device);
+    let full = |n: usize| on.sized(n, n.min(257));
+    for [m, k, n] in [[1, full(12_544), full(1029)], [1, full(10_000), 10], [full(4096), full(4096), 1]] {
+        let a: Vec<f32> = (0..m * k).map(|i| (i % 5) as f32).collect();
+        let b: Vec<f32> = (0..k * n).map(|i| (i % 3) as f32).collect();
+        let got = on.product(&a, &b, [m, k, n]);
+        for (i, j) in [(0, 0), (m - 1, n - 1), (m / 2, n / 3)] {
+            let want: f32 = (0..k).map(|p| a[i * k + p] * b[p * n + j]).sum();
+            assert_eq!(got[i * n + j], want, "[{i}, {j}] of {m}x{k}x{n}");
+        }
+    }
+}
+
 /// More terms than one running sum bears, and more columns than rows.
 pub fn m12_many_terms(device: &dyn Device) {
     let on = On(device);

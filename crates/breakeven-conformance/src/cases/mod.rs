@@ -20,8 +20,8 @@ pub use graphs::{
 pub use limits::{l01_more_than_65535_groups, l04_the_adapters_own_limits, l05_sizes_past_4_gib};
 pub use matmul::{
     m01_repeated_batches, m02_every_batch_has_its_own_strides, m04_views_multiply, m05_nothing_comes_out_zero,
-    m07_copies_between_views, m10_sides_are_not_swapped, m12_many_terms, m13_tails_of_every_length,
-    m18_one_buffer_read_twice_and_written, p04_poison_stays_out,
+    m07_copies_between_views, m10_sides_are_not_swapped, m11_vectors_multiply, m12_many_terms,
+    m13_tails_of_every_length, m18_one_buffer_read_twice_and_written, p04_poison_stays_out,
 };
 pub use on::On;
 pub use reductions::{
