@@ -59,7 +59,15 @@ fn operand(body: &Body, prim: Prim, place: usize, ids: [u32; 3]) -> String {
         return if place == 0 { format!("v{id}") } else { format!("f_hold(v{id})") };
     }
     let is_sum = matches!(inst, Inst::Prim(Prim::Add | Prim::Sub | Prim::MulAdd, _)) && dtype == DType::F32;
-    if is_sum && is_added(prim, place) { format!("f_hold(v{id})") } else { format!("v{id}") }
+    let is_hidden = is_sum && is_added(prim, place) || is_multiplied_again(inst, dtype, prim, place, ids);
+    if is_hidden { format!("f_hold(v{id})") } else { format!("v{id}") }
+}
+
+/// Whether an f32 operand is a product that is multiplied by one of its factors once more: drivers take `(x * a) * a`
+/// for `x * (a * a)`, whose square may be denormal where the product is not.
+fn is_multiplied_again(inst: Inst, dtype: DType, prim: Prim, place: usize, ids: [u32; 3]) -> bool {
+    let Inst::Prim(Prim::Mul, factors) = inst else { return false };
+    prim == Prim::Mul && place < 2 && dtype == DType::F32 && factors[..2].contains(&ids[1 - place])
 }
 
 /// Why a body cannot be written, where it cannot.
