@@ -16,8 +16,12 @@ use crate::targets::Target;
 const SIZES: [(usize, usize); 4] = [(1, 16), (8, 32), (32, 64), (32, 128)];
 
 /// A row is measured until this has passed, within the bounds on rounds.
-const ROW_TIME: Duration = Duration::from_secs(4);
-const ROUNDS: std::ops::RangeInclusive<usize> = 3..=25;
+const ROW_TIME: Duration = Duration::from_secs(5);
+const ROUNDS: std::ops::RangeInclusive<usize> = 2..=10;
+
+/// A device works this long at a stretch, and only runs of the later half are counted: an idle GPU has lowered its clock
+/// and takes some tenths of a second of work to raise it again.
+const STRETCH: Duration = Duration::from_millis(600);
 
 /// Times every size on every target.
 pub fn table(model: &Model, targets: &[Target]) -> Result<Vec<Row>, Failure> {
@@ -41,24 +45,31 @@ fn sample(texts: usize, length: usize, vocabulary: usize) -> Batch {
 fn measure(model: &Model, targets: &[&Target], batch: &Batch) -> Result<Row, Failure> {
     let expected = run(model, targets[0], batch)?.vectors;
     let mut times = vec![Vec::new(); targets.len()];
-    let mut started = Instant::now();
-    for round in 0..=*ROUNDS.end() {
+    let started = Instant::now();
+    for round in 1..=*ROUNDS.end() {
         for (target, times) in targets.iter().zip(&mut times) {
-            let Run { vectors, time } = run(model, target, batch)?;
-            agree(target, batch, &vectors, &expected)?;
-            times.push(time);
+            times.extend(stretch(model, target, batch, &expected)?);
         }
-        if round == 0 {
-            // The first round compiles kernels and brings weights to the devices.
-            times.iter_mut().for_each(Vec::clear);
-            started = Instant::now();
-        } else if round >= *ROUNDS.start() && started.elapsed() > ROW_TIME {
+        if round >= *ROUNDS.start() && started.elapsed() > ROW_TIME {
             break;
         }
     }
     let times = targets.iter().zip(times).map(|(target, times)| (target.name.clone(), lower_quartile(times)));
     let plan = model.engine.explain(&[&model.embed(batch)])?;
     Ok(Row::new(batch, times.collect(), choice(&plan, targets)))
+}
+
+/// One device at work, until half of the time has passed without being counted, and at least once each way.
+fn stretch(model: &Model, target: &Target, batch: &Batch, expected: &[f32]) -> Result<Vec<Duration>, Failure> {
+    let (started, mut times) = (Instant::now(), Vec::new());
+    let mut is_warm = false;
+    while times.is_empty() || started.elapsed() < STRETCH {
+        let Run { vectors, time } = run(model, target, batch)?;
+        agree(target, batch, &vectors, expected)?;
+        times.extend(is_warm.then_some(time));
+        is_warm = started.elapsed() >= STRETCH / 2;
+    }
+    Ok(times)
 }
 
 struct Run {
