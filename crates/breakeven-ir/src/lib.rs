@@ -9,6 +9,7 @@ mod caps;
 mod dtype;
 mod error;
 mod expr;
+mod fingerprint;
 mod graph;
 mod kernel;
 mod layout;

@@ -41,8 +41,13 @@ pub enum PlanError {
         /// The other.
         b: DeviceId,
     },
-    /// A frozen plan is of another graph, or of the same one fused otherwise.
-    #[error("the frozen plan does not say where {what} runs; it was made from another graph or policy")]
+    /// A frozen plan is of another graph.
+    #[error(
+        "the frozen plan was made from another graph: operations, shapes, dtypes or numbers in it differ; freeze this one"
+    )]
+    FrozenGraph,
+    /// A frozen plan is of the same graph, fused otherwise.
+    #[error("the frozen plan does not say where {what} runs; it was made under another policy of fusion")]
     Frozen {
         /// The kernel, in words.
         what: String,

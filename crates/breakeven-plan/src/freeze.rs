@@ -7,12 +7,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DeviceId, Plan};
 
-/// Where each kernel of a plan runs and how finely it is split, by the nodes it computes. A plan under it runs every kernel there or is an error;
-/// with the same graph, policy and devices its results are the same bit for bit.
+/// Where each kernel of a plan runs and how finely it is split, by the nodes it computes. A plan of the same graph under it
+/// runs every kernel there or is an error; with the same policy and devices its results are the same bit for bit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(from = "Vec<FrozenKernel>", into = "Vec<FrozenKernel>")]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Frozen {
+    graph: u64,
     kernels: BTreeMap<Vec<u32>, (DeviceId, u64)>,
+}
+
+/// A frozen plan as it is written down; the fingerprint in hexadecimal digits, since many readers of JSON know no integers
+/// of 64 bits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Written {
+    graph: String,
+    kernels: Vec<FrozenKernel>,
 }
 
 /// One kernel of a frozen plan, as it is written down.
@@ -24,6 +33,11 @@ struct FrozenKernel {
 }
 
 impl Frozen {
+    /// [`Graph::fingerprint`](breakeven_ir::Graph::fingerprint) of the graph that it is for.
+    pub fn graph(&self) -> u64 {
+        self.graph
+    }
+
     /// Where the kernel that computes these nodes runs.
     pub fn device(&self, nodes: &[NodeId]) -> Option<DeviceId> {
         Some(self.kernel(nodes)?.0)
@@ -43,19 +57,25 @@ impl Frozen {
 impl Plan {
     /// The decisions of this plan, for [`crate::Policy::frozen`].
     pub fn freeze(&self) -> Frozen {
-        Frozen { kernels: self.decisions.iter().map(|d| (d.nodes.clone(), (d.device, d.largest_launch))).collect() }
+        let kernels = self.decisions.iter().map(|d| (d.nodes.clone(), (d.device, d.largest_launch))).collect();
+        Frozen { graph: self.graph, kernels }
     }
 }
 
-impl From<Vec<FrozenKernel>> for Frozen {
-    fn from(kernels: Vec<FrozenKernel>) -> Frozen {
-        Frozen { kernels: kernels.into_iter().map(|k| (k.nodes, (k.device, k.largest_launch))).collect() }
+impl TryFrom<Written> for Frozen {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Frozen, String> {
+        let wrong = |e| format!("a frozen plan names its graph by 16 hexadecimal digits, not '{}': {e}", written.graph);
+        let graph = u64::from_str_radix(&written.graph, 16).map_err(wrong)?;
+        let kernels = written.kernels.into_iter().map(|k| (k.nodes, (k.device, k.largest_launch))).collect();
+        Ok(Frozen { graph, kernels })
     }
 }
 
-impl From<Frozen> for Vec<FrozenKernel> {
-    fn from(frozen: Frozen) -> Vec<FrozenKernel> {
+impl From<Frozen> for Written {
+    fn from(frozen: Frozen) -> Written {
         let one = |(nodes, (device, largest_launch))| FrozenKernel { nodes, device, largest_launch };
-        frozen.kernels.into_iter().map(one).collect()
+        Written { graph: format!("{:016x}", frozen.graph), kernels: frozen.kernels.into_iter().map(one).collect() }
     }
 }

@@ -1,7 +1,6 @@
 //! Where and how to compute: profile, cost, fusion, placement, lowering, memory slots, explanation.
 #![forbid(unsafe_code)]
 
-mod cache;
 mod cost;
 mod counts;
 mod curve;
@@ -26,7 +25,6 @@ mod schedule;
 mod slots;
 mod verify;
 
-pub use cache::{PlanCache, PlanKey};
 pub use cost::CostModel;
 pub use curve::{Cost, Curve, Knot};
 pub use decision::{Decision, Flip, Parts, Reason};

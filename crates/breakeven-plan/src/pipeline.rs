@@ -55,12 +55,14 @@ pub fn plan_observed(
 ) -> Result<Plan, PlanError> {
     check_home(graph, home)?;
     check_pins(policy, machine)?;
+    let fingerprint = graph.fingerprint();
+    check_graph(policy, fingerprint)?;
     let request = Request { graph, home, policy, machine };
     let mut barred = Barred::new();
     loop {
         let plan = plan_without(request, &barred, done)?;
         match short_of_memory(machine, &plan).filter(|(device, _)| !barred.contains_key(device)) {
-            None => return Ok(plan),
+            None => return Ok(Plan { graph: fingerprint, ..plan }),
             Some((device, why)) => barred.insert(device, why),
         };
     }
@@ -123,6 +125,13 @@ fn short_of_memory(machine: &Machine<'_>, plan: &Plan) -> Option<(DeviceId, Stri
     })
 }
 
+fn check_graph(policy: &Policy, graph: u64) -> Result<(), PlanError> {
+    match policy.frozen.as_ref().filter(|frozen| frozen.graph() != graph) {
+        Some(_) => Err(PlanError::FrozenGraph),
+        None => Ok(()),
+    }
+}
+
 fn check_frozen(policy: &Policy, decisions: &[Decision]) -> Result<(), PlanError> {
     match decisions.iter().find(|decision| decision.reason != Reason::Frozen) {
         Some(decision) if policy.frozen.is_some() => Err(PlanError::Frozen { what: decision.what.clone() }),
@@ -175,7 +184,7 @@ fn assemble(request: Request<'_>, program: &Program, schedule: Schedule) -> Plan
     let counts = count(request.machine, &slots);
     let (slots, steps) = (slots.all, slots.steps);
     let devices = request.machine.devices.iter().map(|view| view.name.clone()).collect();
-    Plan { devices, slots, steps, outputs, decisions: Vec::new(), predicted: Cost::ZERO, counts }
+    Plan { graph: 0, devices, slots, steps, outputs, decisions: Vec::new(), predicted: Cost::ZERO, counts }
 }
 
 fn output_place(program: &Program, wanted: &Wanted, found: Option<usize>) -> OutputPlace {

@@ -7,6 +7,8 @@ use crate::{Cost, Decision, DeviceId};
 /// Steps over slots, in an order in which they can run one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
+    /// [`Graph::fingerprint`](breakeven_ir::Graph::fingerprint) of the graph that it computes.
+    pub graph: u64,
     /// Names of the machine's devices, by id.
     pub devices: Vec<String>,
     /// Memory that the steps use.

@@ -2,11 +2,8 @@
 
 mod common;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use breakeven_ir::{Graph, Layout, Op};
-use breakeven_plan::{Decision, DeviceId, Home, Pass, Place, PlanCache, PlanKey, Policy, Source, Step};
+use breakeven_ir::{Graph, Op};
+use breakeven_plan::{Decision, DeviceId, Home, Pass, Policy, Step};
 use common::machine::{cpu, gpu, plan_on};
 use common::{Write, plan_on_cpu};
 
@@ -74,42 +71,6 @@ fn passes_are_named_in_order() {
     let mut note = |pass: Pass| names.push(pass.name());
     breakeven_plan::plan_observed(&graph(8, 1.0), &Home::default(), &Policy::default(), &machine, &mut note).unwrap();
     assert_eq!(names, ["fuse", "place", "lower", "slots"]);
-}
-
-#[test]
-fn a_cache_knows_graphs_by_all_that_a_plan_holds() {
-    let key = |graph: &Graph, home: &Home, policy: &Policy| PlanKey::new(graph, home, policy);
-    let (home, policy) = (Home::default(), Policy::default());
-    let one = key(&graph(8, 1.0), &home, &policy);
-    assert_eq!(one, key(&graph(8, 1.0), &home, &policy));
-    let source = Source { layout: Layout::dense([8, 8]), places: vec![Place::Device(DeviceId(1))] };
-    let moved = Home { inputs: BTreeMap::from([(breakeven_ir::NodeId(0), source)]), ..Home::default() };
-    let others = [
-        key(&graph(9, 1.0), &home, &policy),
-        key(&graph(8, 2.0), &home, &policy),
-        key(&graph(8, 1.0), &moved, &policy),
-        key(&graph(8, 1.0), &Home { read: vec![false], ..Home::default() }, &policy),
-        key(&graph(8, 1.0), &home, &Policy { fuse: false, ..Policy::default() }),
-    ];
-    assert!(others.iter().all(|other| *other != one));
-}
-
-#[test]
-fn a_cache_keeps_what_was_used_last() {
-    let keyed = |n: usize| {
-        let graph = graph(n, 1.0);
-        let plan = Arc::new(plan_on_cpu(&graph, &Home::default(), &Policy::default()));
-        (PlanKey::new(&graph, &Home::default(), &Policy::default()), plan)
-    };
-    let (a, b, c) = (keyed(1), keyed(2), keyed(3));
-    let mut cache = PlanCache::new(2);
-    cache.insert(a.0, a.1.clone());
-    cache.insert(b.0, b.1);
-    assert_eq!(cache.get(a.0), Some(a.1));
-    cache.insert(c.0, c.1);
-    assert!(cache.get(a.0).is_some() && cache.get(b.0).is_none() && cache.get(c.0).is_some());
-    cache.clear();
-    assert!(cache.is_empty() && cache.get(a.0).is_none());
 }
 
 #[test]

@@ -216,8 +216,15 @@ fn a_frozen_plan_is_made_again_on_another_profile() {
     let slow = plan_on(&graph, &home, &policy, &[cpu(), gpu(0.01)]);
     assert_eq!((slow.steps == fast.steps, slow.slots == fast.slots), (true, true));
     assert_eq!(slow.decisions[0].reason, Reason::Frozen);
-    let other = minilm(Size::TINY).write.0;
-    assert!(matches!(try_plan(&other, &Home::default(), &policy, &[cpu()]), Err(PlanError::Frozen { .. })));
+    let bigger = product(2049, false).0;
+    let refused = |graph: &Graph, policy: &Policy| try_plan(graph, &home, policy, &[cpu(), gpu(50.0)]).unwrap_err();
+    assert_eq!(refused(&bigger, &policy), PlanError::FrozenGraph, "kernels of other sizes have the same node numbers");
+    let model = minilm(Size::TINY).write.0;
+    let apart = Policy { fuse: false, ..Policy::default() };
+    let frozen = Some(plan_on(&model, &Home::default(), &apart, &[cpu()]).freeze());
+    let fused = Policy { frozen, ..Policy::default() };
+    let refused = try_plan(&model, &Home::default(), &fused, &[cpu()]);
+    assert!(matches!(refused, Err(PlanError::Frozen { .. })), "{refused:?}");
 }
 
 #[test]

@@ -182,6 +182,9 @@ fn a_frozen_plan_gives_the_same_bits() {
     let again = y();
     e.run_frozen(&[&again], &frozen).unwrap();
     assert_eq!(bits(&again), want);
+    let other = x.matmul(&x.t()).softmax(-1).sum(1);
+    let refused = e.run_frozen(&[&other], &frozen).unwrap_err().to_string();
+    assert!(refused.contains("made from another graph"), "{refused}");
 }
 
 #[test]

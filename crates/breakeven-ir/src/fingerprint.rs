@@ -1,0 +1,100 @@
+//! Telling graphs apart by a number that means the same in every process.
+
+use std::hash::{Hash, Hasher};
+
+use crate::{Graph, Node, Op};
+
+impl Graph {
+    /// A number that graphs share only if they are alike in every node, number and output; linear in the nodes. It is for
+    /// finding mistakes, not for defence: someone who wants two graphs of one fingerprint can make them.
+    pub fn fingerprint(&self) -> u64 {
+        let mut mix = Mix(0);
+        self.nodes().iter().for_each(|node| node_into(node, &mut mix));
+        self.outputs().hash(&mut mix);
+        mix.finish()
+    }
+}
+
+fn node_into(node: &Node, mix: &mut Mix) {
+    node.op.name().hash(mix);
+    (&node.inputs, &node.spec).hash(mix);
+    match &node.op {
+        Op::Fill(number) => number.to_bits().hash(mix),
+        Op::Map(_, params) => params.iter().for_each(|number| number.to_bits().hash(mix)),
+        Op::Cast(dtype) => dtype.hash(mix),
+        Op::View(view) => view.hash(mix),
+        Op::Reduce(reduce) => reduce.hash(mix),
+        Op::RowWise(kind, axis) => (format!("{kind:?}"), axis).hash(mix),
+        Op::Gather(axis) | Op::Concat(axis) => axis.hash(mix),
+        Op::Output(output) => output.hash(mix),
+        Op::Input | Op::MatMul => {}
+    }
+}
+
+/// The standard library's hasher may change with its version, and what is frozen is read by later ones.
+struct Mix(u64);
+
+impl Mix {
+    fn word(&mut self, word: u64) {
+        // An odd constant with no pattern in its bits: the fractional part of the golden ratio.
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl Hasher for Mix {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.word(u64::from(byte)));
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.word(u64::from(word));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.word(word);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.word(word as u64);
+    }
+
+    fn write_isize(&mut self, word: isize) {
+        self.word(word as u64);
+    }
+
+    /// Multiplication carries upwards alone, so the low bits are mixed in the end.
+    fn finish(&self) -> u64 {
+        (self.0 ^ (self.0 >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, Row, Spec};
+
+    fn graph(n: usize, slope: f64) -> Graph {
+        let mut graph = Graph::new();
+        let x = graph.input(Spec::new(DType::F32, [n]));
+        let row = Row::named("leaky_relu").expect("a row");
+        let y = graph.add(Op::Map(row, [slope].as_slice().into()), &[x]).expect("it fits");
+        graph.want(y);
+        graph
+    }
+
+    #[test]
+    fn graphs_that_differ_in_anything_differ() {
+        let one = graph(8, 0.5).fingerprint();
+        assert_eq!(one, graph(8, 0.5).fingerprint());
+        let mut unread = graph(8, 0.5);
+        unread.want(crate::NodeId(0));
+        for other in [graph(9, 0.5), graph(8, 0.25), unread] {
+            assert_ne!(other.fingerprint(), one);
+        }
+    }
+
+    #[test]
+    fn it_means_the_same_in_every_process() {
+        assert_eq!(graph(8, 0.5).fingerprint(), 0xc5b5_9acb_0fcd_f03a);
+    }
+}
