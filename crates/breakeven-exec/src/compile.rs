@@ -57,8 +57,15 @@ impl Executable {
     /// Compile every segment of `plan`; `devices` by [`DeviceId`].
     pub fn new(plan: Arc<Plan>, devices: &[Option<Arc<dyn Device>>]) -> Result<Executable, ExecError> {
         let mut builder = Builder { plan: &plan, devices, stages: Vec::new(), open: None, moves: 0 };
-        for (index, step) in plan.steps.iter().enumerate() {
-            builder.step(index, step)?;
+        let mut next = 0;
+        while next < plan.steps.len() {
+            let copies = plan.steps[next..].iter().take_while(|step| matches!(step, Step::Copy { .. })).count();
+            if copies > 0 {
+                builder.copies(next..next + copies)?;
+            } else {
+                builder.step(next)?;
+            }
+            next += copies.max(1);
         }
         builder.close()?;
         let stages = builder.stages;
@@ -97,25 +104,38 @@ struct Open {
 }
 
 impl Builder<'_> {
-    fn step(&mut self, index: usize, step: &Step) -> Result<(), ExecError> {
-        match step {
+    fn step(&mut self, index: usize) -> Result<(), ExecError> {
+        match &self.plan.steps[index] {
             Step::Upload { input, slot } => self.give(index, Given::Input(*input), *slot),
             Step::Download { slot, output, bytes } => self.take(index, *slot, *bytes, Taken::Output(*output)),
-            Step::Copy { from, to, bytes } => {
-                let moved = self.moves;
-                self.moves += 1;
-                self.take(index, *from, *bytes, Taken::Moved(moved))?;
-                // The bytes are on the host only once the sender's stage has ended.
-                self.close()?;
-                self.give(index, Given::Moved(moved), *to)
-            }
+            Step::Copy { .. } => self.copies(index..index + 1),
             Step::Run { device, launch } => {
+                // What was handed out must not be written again, so nothing of that stage may come after it.
+                if self.open.as_ref().is_some_and(|open| !open.exports.is_empty()) {
+                    self.close()?;
+                }
                 let open = self.on(index, *device)?;
                 let launch = open.renumber(launch);
                 open.segment.steps.push(SegmentStep::Launch(Box::new(launch)));
                 Ok(())
             }
         }
+    }
+
+    /// Copies that follow each other: all are sent before the first is received, so that a receiver is not handed each of
+    /// them alone.
+    fn copies(&mut self, steps: std::ops::Range<usize>) -> Result<(), ExecError> {
+        let mut sent = Vec::with_capacity(steps.len());
+        for index in steps.clone() {
+            if let &Step::Copy { from, to, bytes } = &self.plan.steps[index] {
+                self.take(index, from, bytes, Taken::Moved(self.moves))?;
+                sent.push((Given::Moved(self.moves), to));
+                self.moves += 1;
+            }
+        }
+        // The bytes are on the host only once the senders' stages have ended.
+        self.close()?;
+        steps.zip(sent).try_for_each(|(index, (given, slot))| self.give(index, given, slot))
     }
 
     fn give(&mut self, index: usize, given: Given, slot: usize) -> Result<(), ExecError> {
@@ -138,9 +158,8 @@ impl Builder<'_> {
         let in_place = self.device(device)?.caps().host_memory;
         let open = self.on(index, device)?;
         if in_place {
-            // What was handed out must not be written again, so nothing of this stage may come after it.
             open.exports.push((slot, bytes, taken));
-            return self.close();
+            return Ok(());
         }
         let local = open.local(slot);
         open.reads.push(taken);

@@ -183,16 +183,13 @@ impl Run<'_> {
         }
     }
 
+    /// Bytes as they lie: a plan writes nothing else into a slot whose bytes it hands out.
     fn export(&mut self, stage: &Stage, slot: usize, bytes: u64, taken: Taken) -> Result<(), ExecError> {
         let slot_buffer = self.buffer(slot)?;
         let refused = || DeviceError::Driver("did not give host memory it works in".to_owned());
         let all = self.executable.device(stage.device).export(&slot_buffer).ok_or_else(refused);
         let all = all.map_err(ExecError::of(stage.device))?;
         self.put(taken, all.slice(0..(bytes as usize).min(all.len())));
-        // A later value in this slot gets memory of its own: what was handed out is not written again.
-        if !self.executable.plan.slots[slot].kept && self.executable.plan.slots[slot].source.is_none() {
-            self.buffers[slot] = None;
-        }
         Ok(())
     }
 

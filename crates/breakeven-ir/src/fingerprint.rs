@@ -43,7 +43,9 @@ impl Mix {
 
 impl Hasher for Mix {
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.word(u64::from(byte)));
+        for &byte in bytes {
+            self.word(u64::from(byte));
+        }
     }
 
     fn write_u32(&mut self, word: u32) {

@@ -21,6 +21,7 @@ mod plan;
 mod profile;
 pub mod program;
 mod resolve;
+mod route;
 mod schedule;
 mod slots;
 mod verify;

@@ -76,13 +76,13 @@ fn plan_without(request: Request<'_>, barred: &Barred, done: &mut dyn FnMut(Pass
     let placement = place(request, &program, barred)?;
     debug_check(|| check_devices(&program, &placement.devices));
     done(Pass::Place);
-    let predicted = placement.predicted;
+    let (predicted, turn) = (placement.predicted, placement.turn);
     let (mut lowered, decisions) = fit(program, placement, machine);
     check_frozen(policy, &decisions)?;
     debug_check(|| check_program(&lowered.program));
     done(Pass::Lower);
     let layout_copies = lowered.program.kernels.iter().filter(|fused| fused.is_layout_copy).count();
-    let schedule = schedule(&mut lowered.program, &lowered.devices, home);
+    let schedule = schedule(&mut lowered.program, &lowered.devices, home, turn);
     let mut plan = assemble(request, &lowered.program, schedule);
     plan.counts.layout_copies = layout_copies;
     done(Pass::Slots);

@@ -1,11 +1,11 @@
-//! The order of steps: uploads first, then runs of launches as long as can be, downloads last.
+//! Steps over values that have no memory yet, in the order of a route.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use breakeven_ir::{Launch, NodeId};
 
-use crate::program::{Fused, Program, Wanted};
+use crate::program::{Fused, Program};
+use crate::route::{Move, Router, Turn};
 use crate::{DeviceId, Home, Place, Step};
 
 /// A copy of a value on one device; the schedule's steps number these instead of slots.
@@ -17,6 +17,8 @@ pub(crate) struct Replica {
     pub source: Option<NodeId>,
     /// It holds an uploaded input, and nothing else will be put there.
     pub is_upload: bool,
+    /// Another device is sent it, perhaps in place, where its bytes must not change afterwards.
+    pub is_sent: bool,
 }
 
 /// Steps over replicas.
@@ -28,51 +30,17 @@ pub(crate) struct Schedule {
     pub found: Vec<Option<usize>>,
 }
 
-/// Orders the kernels of a program that run on `devices`, and moves values to where they are needed. The kernels move
-/// from the program into the steps.
-pub(crate) fn schedule(program: &mut Program, devices: &[DeviceId], home: &Home) -> Schedule {
-    let runs = runs(program, devices);
+/// The kernels of a program as steps in the order of a route. They move from the program into the steps.
+pub(crate) fn schedule(program: &mut Program, devices: &[DeviceId], home: &Home, turn: Turn) -> Schedule {
+    let route = Router::new(program, home).route(devices, turn);
     let kernels = std::mem::take(&mut program.kernels).into_iter().map(Some).collect();
-    let mut scheduler = Scheduler::new(program, kernels, home);
-    scheduler.upload(&runs);
-    for (device, kernels) in &runs {
-        scheduler.bring(*device, kernels);
-        for &kernel in kernels {
-            scheduler.run(*device, kernel);
-        }
+    let mut scheduler = Scheduler { program, kernels, at: BTreeMap::new(), schedule: Schedule::default() };
+    for &next in &route.moves {
+        scheduler.step(next);
     }
-    scheduler.download();
-    scheduler.schedule
-}
-
-/// Kernels in runs of one device, as long as dependencies allow; program order within a run.
-pub(crate) fn runs(program: &Program, devices: &[DeviceId]) -> Vec<(DeviceId, Vec<usize>)> {
-    let (readers, mut waits) = dependencies(program);
-    let mut ready: BTreeMap<DeviceId, BinaryHeap<Reverse<usize>>> = BTreeMap::new();
-    for kernel in (0..devices.len()).filter(|&k| waits[k] == 0) {
-        ready.entry(devices[kernel]).or_default().push(Reverse(kernel));
-    }
-    let mut runs = Vec::new();
-    while let Some(device) = next_device(&ready) {
-        let mut run = Vec::new();
-        while let Some(Reverse(kernel)) = ready.get_mut(&device).and_then(BinaryHeap::pop) {
-            run.push(kernel);
-            for &reader in readers.of(kernel) {
-                waits[reader] -= 1;
-                if waits[reader] == 0 {
-                    ready.entry(devices[reader]).or_default().push(Reverse(reader));
-                }
-            }
-        }
-        runs.push((device, run));
-    }
-    runs
-}
-
-/// The device whose next kernel comes first in the program.
-fn next_device(ready: &BTreeMap<DeviceId, BinaryHeap<Reverse<usize>>>) -> Option<DeviceId> {
-    let first = |(device, heap): (&DeviceId, &BinaryHeap<Reverse<usize>>)| Some((heap.peek()?.0, *device));
-    ready.iter().filter_map(first).min().map(|(_, device)| device)
+    let found = |at: Option<(usize, DeviceId)>| at.map(|at| scheduler.at[&at]);
+    let found = route.found.into_iter().map(found).collect();
+    Schedule { found, ..scheduler.schedule }
 }
 
 /// Lists of one length each, laid end to end.
@@ -97,6 +65,11 @@ impl Lists {
         Lists { starts, items }
     }
 
+    /// How long each is.
+    pub fn lengths(&self) -> Vec<usize> {
+        self.starts.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+
     pub fn of(&self, list: usize) -> &[usize] {
         &self.items[self.starts[list]..self.starts[list + 1]]
     }
@@ -110,7 +83,7 @@ pub(crate) fn writers(program: &Program) -> Lists {
 }
 
 /// For each kernel, those that read what it writes, and how many it waits for.
-fn dependencies(program: &Program) -> (Lists, Vec<usize>) {
+pub(crate) fn dependencies(program: &Program) -> (Lists, Vec<usize>) {
     let writers = writers(program);
     let mut pairs = Vec::new();
     for (reader, fused) in program.kernels.iter().enumerate() {
@@ -130,82 +103,39 @@ struct Scheduler<'a> {
     program: &'a Program,
     /// Those that have not run yet.
     kernels: Vec<Option<Fused>>,
-    home: &'a Home,
     at: BTreeMap<(usize, DeviceId), usize>,
     schedule: Schedule,
 }
 
-impl<'a> Scheduler<'a> {
-    fn new(program: &'a Program, kernels: Vec<Option<Fused>>, home: &'a Home) -> Scheduler<'a> {
-        Scheduler { program, kernels, home, at: BTreeMap::new(), schedule: Schedule::default() }
+impl Scheduler<'_> {
+    fn step(&mut self, next: Move) {
+        match next {
+            Move::Bind { value, device } => {
+                let input = self.program.values[value].node;
+                self.add(value, device, Some(input), false);
+            }
+            Move::Upload { value, device } => {
+                let (input, slot) = (self.program.values[value].node, self.add(value, device, None, true));
+                self.schedule.steps.push(Step::Upload { input, slot });
+            }
+            Move::Copy { value, from, to } => {
+                let (from, to) = (self.at[&(value, from)], self.add(value, to, None, false));
+                self.schedule.replicas[from].is_sent = true;
+                self.schedule.steps.push(Step::Copy { from, to, bytes: self.program.values[value].bytes });
+            }
+            Move::Run { kernel, device } => self.run(device, kernel),
+            Move::Download { value, output, device } => {
+                let (slot, bytes) = (self.at[&(value, device)], self.program.values[value].bytes);
+                self.schedule.steps.push(Step::Download { slot, output, bytes });
+            }
+        }
     }
 
     fn add(&mut self, value: usize, device: DeviceId, source: Option<NodeId>, is_upload: bool) -> usize {
-        self.schedule.replicas.push(Replica { value, device, source, is_upload });
+        self.schedule.replicas.push(Replica { value, device, source, is_upload, is_sent: false });
         let replica = self.schedule.replicas.len() - 1;
         self.at.insert((value, device), replica);
         replica
-    }
-
-    /// Bring every input that a run needs from the host's memory.
-    fn upload(&mut self, runs: &[(DeviceId, Vec<usize>)]) {
-        let mut runs: Vec<&(DeviceId, Vec<usize>)> = runs.iter().collect();
-        runs.sort_by_key(|run| run.0);
-        for (device, kernels) in runs {
-            for value in self.inputs(kernels) {
-                if self.program.values[value].is_input && !self.at.contains_key(&(value, *device)) {
-                    self.upload_one(value, *device);
-                }
-            }
-        }
-    }
-
-    fn upload_one(&mut self, value: usize, device: DeviceId) {
-        let input = self.program.values[value].node;
-        let places = places(self.home, input);
-        if places.contains(&Place::Device(device)) {
-            self.add(value, device, Some(input), false);
-        } else if places.contains(&Place::Host) {
-            let slot = self.add(value, device, None, true);
-            self.schedule.steps.push(Step::Upload { input, slot });
-        }
-    }
-
-    fn waiting(&self, kernel: usize) -> &Fused {
-        self.kernels[kernel].as_ref().expect("a kernel that has not run is there")
-    }
-
-    /// What these kernels read, in order.
-    fn inputs(&self, kernels: &[usize]) -> Vec<usize> {
-        kernels.iter().flat_map(|&kernel| &self.waiting(kernel).inputs).copied().collect()
-    }
-
-    /// Copy what a run needs and other devices have.
-    fn bring(&mut self, device: DeviceId, kernels: &[usize]) {
-        let program = self.program;
-        let inside: std::collections::BTreeSet<usize> =
-            kernels.iter().flat_map(|&k| &self.waiting(k).outputs).copied().collect();
-        for value in self.inputs(kernels) {
-            if !inside.contains(&value) && !self.at.contains_key(&(value, device)) {
-                let from = self.any_replica(value);
-                let to = self.add(value, device, None, false);
-                self.schedule.steps.push(Step::Copy { from, to, bytes: program.values[value].bytes });
-            }
-        }
-    }
-
-    /// A device that has the value; the host's CPU where it has.
-    fn any_replica(&mut self, value: usize) -> usize {
-        if let Some((_, &replica)) = self.at.range((value, DeviceId(0))..=(value, DeviceId(usize::MAX))).next() {
-            return replica;
-        }
-        let input = self.program.values[value].node;
-        let on = places(self.home, input).into_iter().filter_map(|place| match place {
-            Place::Device(device) => Some(device),
-            Place::Host => None,
-        });
-        let device = on.min().expect("every input is somewhere and every value is computed before it is read");
-        self.add(value, device, Some(input), false)
     }
 
     fn run(&mut self, device: DeviceId, kernel: usize) {
@@ -219,23 +149,6 @@ impl<'a> Scheduler<'a> {
     fn written(&mut self, value: usize, device: DeviceId) -> usize {
         let known = self.at.get(&(value, device)).copied();
         known.unwrap_or_else(|| self.add(value, device, None, false))
-    }
-
-    fn download(&mut self) {
-        for (output, wanted) in self.program.wanted.iter().enumerate() {
-            let Wanted::Value { value, .. } = *wanted else {
-                self.schedule.found.push(None);
-                continue;
-            };
-            let held = &self.program.values[value];
-            let on_host = held.is_input && places(self.home, held.node).contains(&Place::Host);
-            let is_read = self.home.is_read(output) && !on_host;
-            let replica = (is_read || !held.is_input).then(|| self.any_replica(value));
-            if let Some(slot) = replica.filter(|_| is_read) {
-                self.schedule.steps.push(Step::Download { slot, output, bytes: held.bytes });
-            }
-            self.schedule.found.push(replica.filter(|_| !held.is_input));
-        }
     }
 }
 

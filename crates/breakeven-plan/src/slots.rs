@@ -124,10 +124,11 @@ impl<'a> Assigner<'a> {
         launch.inputs.iter().find(is_dying).copied().filter(|_| self.lives[out].writers == 1)
     }
 
-    /// Caller's buffers and uploads are never written over: their bytes may be the caller's own.
+    /// Caller's buffers and uploads are never written over, since their bytes may be the caller's own, and neither is what
+    /// others were sent.
     fn is_reusable(&self, replica: usize) -> bool {
         let replica = self.schedule.replicas[replica];
-        replica.source.is_none() && !replica.is_upload
+        replica.source.is_none() && !replica.is_upload && !replica.is_sent
     }
 
     fn bytes(&self, replica: usize) -> u64 {

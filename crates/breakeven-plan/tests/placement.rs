@@ -290,3 +290,24 @@ fn wide_indices_are_narrowed_where_a_gpu_needs_that() {
     let plan = plan_on(&w.0, &Home::default(), &Policy::default(), &[cpu(), narrow]);
     assert_eq!(devices(&plan), [0, 0], "the CPU needs no cast");
 }
+#[test]
+fn two_branches_run_on_two_devices_at_once() {
+    // Each branch takes as long on either device, so one after the other nothing is gained by two of them.
+    let mut w = Write(Graph::new());
+    let (mut left, mut right) = (w.input(&[256, 256]), w.input(&[256, 256]));
+    for _ in 0..6 {
+        left = w.op(Op::MatMul, &[left, left]);
+        right = w.op(Op::MatMul, &[right, right]);
+    }
+    w.0.want(left);
+    w.0.want(right);
+    let plan = plan_on(&w.0, &Home::default(), &Policy::default(), &[cpu(), gpu(1.0)]);
+    assert_eq!(devices(&plan).iter().filter(|&&device| device == 0).count(), 6, "one branch on each");
+    let first_run = plan.steps.iter().find_map(|step| match step {
+        Step::Run { device, .. } => Some(*device),
+        _ => None,
+    });
+    assert_eq!(first_run, Some(GPU), "the host keeps its caller busy, so it comes last");
+    let alone = plan_on(&w.0, &Home::default(), &Policy { pin: Some(CPU), ..Policy::default() }, &[cpu(), gpu(1.0)]);
+    assert!(plan.predicted.seconds < 0.7 * alone.predicted.seconds, "{:?} {:?}", plan.predicted, alone.predicted);
+}

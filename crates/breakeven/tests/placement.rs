@@ -73,8 +73,15 @@ impl Bench {
         DeviceView { name: format!("device {i}"), caps, profile, supports, automatic: true }
     }
 
-    /// Time of a plan on the virtual clock, and what it gave.
+    /// Time of a plan on the virtual clock, and its first output.
     fn run(&self, graph: &Graph, plan: Plan) -> (Duration, Vec<f32>) {
+        let before = self.devices[0].now();
+        let values = self.values(graph, plan).swap_remove(0);
+        (self.devices[0].now().saturating_sub(before), values)
+    }
+
+    /// What a plan gives.
+    fn values(&self, graph: &Graph, plan: Plan) -> Vec<Vec<f32>> {
         let open: Vec<Option<Arc<dyn Device>>> = self.devices.iter().cloned().map(Some).collect();
         let executable = Arc::new(Executable::new(Arc::new(plan), &open).unwrap());
         let mut inputs = Inputs::default();
@@ -83,13 +90,9 @@ impl Bench {
             let data: Vec<f32> = (0..n).map(|i| ((i * 7 + id.index()) % 13) as f32 * 0.1 - 0.6).collect();
             inputs.host.insert(id, HostBytes::from_vec(data));
         }
-        let before = self.devices[0].now();
         let outcome = executable.run(&inputs, Deadline::after(Duration::from_secs(100))).unwrap();
-        let bytes = outcome.outputs[0].host.clone().expect("outputs are read");
-        (
-            self.devices[0].now().saturating_sub(before),
-            bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect(),
-        )
+        let bytes = outcome.outputs.iter().map(|output| output.host.clone().expect("outputs are read"));
+        bytes.map(|b| b.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()).collect()
     }
 }
 
@@ -163,10 +166,58 @@ fn a_layer_is_placed_as_well_as_by_brute_force_on_fast_and_slow_gpus() {
             bench.run(&graph, bench.plan(&graph, &Policy { pin: Some(DeviceId::HOST), ..Policy::default() }));
         assert_eq!(got, want, "the value does not depend on the place");
         let best = every_way(&bench, &graph).into_iter().min().unwrap();
-        // Brute force also finds plans in which both devices work at once; the planner counts one after the other, which
-        // costs it up to this much (and a mix must be predicted 3% better than the best single device).
-        assert!(time.as_secs_f64() <= 1.10 * best.as_secs_f64(), "{time:?}, brute force {best:?}");
+        let single = [DeviceId(0), DeviceId(1)]
+            .map(|pin| bench.run(&graph, bench.plan(&graph, &Policy { pin: Some(pin), ..Policy::default() })).0);
+        // A mix must be predicted 3% better than the best single device; nothing else may part the plan from the best.
+        let is_guarded = single.contains(&time) && best.as_secs_f64() >= 0.97 * time.as_secs_f64();
+        println!("{time:?}, brute force {best:?}, single devices {single:?}");
+        assert!(time == best || is_guarded, "{time:?}, brute force {best:?}, single devices {single:?}");
     }
     assert_ne!(plans[0], plans[1], "a fast and a slow GPU are used differently");
     assert!(plans[0].contains(&DeviceId(1)), "a fast GPU is used");
+}
+
+/// A graph of `ops` operations over earlier values, all of one shape, the last few of which are read.
+fn tangle(random: &mut dyn FnMut(usize) -> usize, ops: usize) -> Graph {
+    let mut g = Graph::new();
+    let mut values: Vec<NodeId> = (0..3).map(|_| g.input(Spec::new(DType::F32, [6, 6]))).collect();
+    for _ in 0..ops {
+        let mut pick = || values[values.len() - 1 - random(values.len().min(5))];
+        let (a, b) = (pick(), pick());
+        let made = match random(4) {
+            0 => map(&mut g, "add", &[a, b]),
+            1 => map(&mut g, "tanh", &[a]),
+            2 => g.add(Op::RowWise(RowWise::Softmax, 1), &[a]).unwrap(),
+            _ => g.add(Op::MatMul, &[a, b]).unwrap(),
+        };
+        values.push(made);
+    }
+    values[values.len() - 3..].iter().for_each(|&value| g.want(value));
+    g
+}
+
+#[test]
+fn values_are_the_same_however_kernels_are_spread_over_devices() {
+    let mut bench = Bench::new(&[CPU, gpu(1e10, 2), gpu(1e10, 5)]);
+    bench.devices[0] = Arc::new(breakeven_cpu::CpuDevice::new(breakeven_cpu::CpuOptions::default()).unwrap());
+    let mut state = 7u64;
+    let mut random = move |n: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    for round in 0..60 {
+        let graph = tangle(&mut random, 6 + round % 12);
+        let fuse = round % 3 > 0;
+        let all =
+            bench.values(&graph, bench.plan(&graph, &Policy { pin: Some(DeviceId::HOST), fuse, ..Policy::default() }));
+        for _ in 0..4 {
+            let kernels = bench.plan(&graph, &Policy { fuse, ..Policy::default() }).decisions;
+            let pins =
+                kernels.iter().flat_map(|k| k.node_ids().map(|n| (n, DeviceId(random(3)))).take(1).collect::<Vec<_>>());
+            let policy = Policy { pins: pins.collect(), fuse, ..Policy::default() };
+            let got = bench.values(&graph, bench.plan(&graph, &policy));
+            let off = got.iter().flatten().zip(all.iter().flatten()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(off < 1e-4, "round {round}: {off} off\n{graph:?}\n{policy:?}");
+        }
+    }
 }

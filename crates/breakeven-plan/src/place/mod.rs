@@ -1,30 +1,36 @@
 //! The second pass: where each kernel runs.
 //!
-//! Candidates are every device alone and the cheapest cuts; all of them run on one simulated schedule, and one over
-//! several devices must win by a margin that depends on how far the profile is trusted.
+//! Candidates are every device alone and the cheapest cuts and, where devices could work at once, what is reached from
+//! them by moving kernels. All of them run on one simulated clock, and one over several devices must win by a margin that
+//! depends on how far the profile is trusted.
 
+mod bound;
 mod decide;
 mod expand;
 mod flow;
 mod model;
 mod offers;
 mod reduce;
+mod refine;
 mod simulate;
 
 use breakeven_ir::Graph;
 
 use crate::cost::CostModel;
 use crate::program::Program;
+use crate::route::{Router, Turn};
 use crate::{Cost, Decision, DeviceId, Home, Machine, PlanError, Policy, Trust};
 use expand::expand;
 use model::Model;
 use offers::Market;
 pub(crate) use offers::{Barred, Offer, Refusal};
-use simulate::simulate;
+use refine::{Timed, better, refine, time};
 
 /// Where each kernel of a program runs, and why.
 pub(crate) struct Placement {
     pub devices: Vec<DeviceId>,
+    /// Whose run comes first.
+    pub turn: Turn,
     pub decisions: Vec<Decision>,
     pub predicted: Cost,
     /// What each device offers for each kernel.
@@ -49,11 +55,11 @@ pub(crate) fn place(request: Request<'_>, program: &Program, barred: &Barred) ->
     model.run = offers.iter().map(|of| of.iter().map(|offer| Some(offer.as_ref().ok()?.seconds())).collect()).collect();
     join_writers(&mut model);
     let start = start(&market, program, &model, &offers)?;
-    let choice = choose(program, &model, request.machine, start);
+    let choice = choose(&Router::new(program, request.home), &model, request.machine, start);
     let spread = spread(&offers, &choice.devices);
-    let predicted = Cost { seconds: simulate(program, &model, &choice.devices).seconds(), spread };
+    let predicted = Cost { seconds: choice.seconds, spread };
     let decisions = decide::decisions(&market, program, &model, &offers, &choice);
-    Ok(Placement { devices: choice.devices, decisions, predicted, offers })
+    Ok(Placement { devices: choice.devices, turn: choice.turn, decisions, predicted, offers })
 }
 
 fn spread(offers: &[Vec<Result<Offer, Refusal>>], devices: &[DeviceId]) -> f64 {
@@ -91,29 +97,44 @@ fn start(
 /// The placement that was chosen, and what it was chosen over.
 pub(crate) struct Choice {
     pub devices: Vec<DeviceId>,
-    /// The cheapest cut, where the guard preferred a single device.
+    pub turn: Turn,
+    pub seconds: f64,
+    /// The cheapest mix, where the guard preferred a single device.
     pub rejected: Option<Vec<DeviceId>>,
 }
 
-fn choose(program: &Program, model: &Model, machine: &Machine<'_>, start: Vec<DeviceId>) -> Choice {
+impl Choice {
+    fn new(timed: Timed, rejected: Option<Timed>) -> Choice {
+        let Timed { seconds, devices, turn } = timed;
+        Choice { devices, turn, seconds, rejected: rejected.map(|timed| timed.devices) }
+    }
+}
+
+fn choose(router: &Router<'_>, model: &Model, machine: &Machine<'_>, start: Vec<DeviceId>) -> Choice {
+    let timed = |devices: Vec<DeviceId>| time(router, model, devices);
     let usable = usable(model);
     if usable.len() < 2 {
-        return Choice { devices: start, rejected: None };
+        return Choice::new(timed(start), None);
     }
-    let seconds = |labels: &[DeviceId]| simulate(program, model, labels).seconds();
-    let alone = usable.iter().filter_map(|&device| alone(model, device));
-    let best_of = |a: (f64, Vec<DeviceId>), b: (f64, Vec<DeviceId>)| if b.0 < a.0 { b } else { a };
-    let single = alone.map(|labels| (seconds(&labels), labels)).reduce(best_of);
-    let cuts = cuts(model, &usable, &start).into_iter().map(|labels| (seconds(&labels), labels));
-    let mixed = cuts.reduce(best_of).expect("there is a cut for each device");
-    let Some(single) = single else {
-        return Choice { devices: mixed.1, rejected: None };
+    let singles: Vec<Timed> = usable.iter().filter_map(|&device| alone(model, device)).map(timed).collect();
+    let cuts: Vec<Timed> = cuts(model, &usable, &start).into_iter().map(timed).collect();
+    let single = singles.iter().cloned().reduce(better);
+    let cut = cuts.iter().cloned().reduce(better).expect("there is a cut for each device");
+    let least = bound::least(router, model, &usable);
+    let can_win = single.as_ref().is_none_or(|single| least < single.seconds * (1.0 - margin(machine, &usable)));
+    let mixed = if can_win && least < cut.seconds {
+        refine(router, model, &usable, cuts.into_iter().chain(singles).collect())
+    } else {
+        cut
     };
-    if mixed.1 == single.1 || mixed.0 >= single.0 * (1.0 - margin(machine, &mixed.1)) {
-        let rejected = (mixed.1 != single.1).then_some(mixed.1);
-        return Choice { devices: single.1, rejected };
+    match single {
+        None => Choice::new(mixed, None),
+        Some(single) if mixed.devices == single.devices => Choice::new(single, None),
+        Some(single) if mixed.seconds < single.seconds * (1.0 - margin(machine, &mixed.devices)) => {
+            Choice::new(mixed, None)
+        }
+        Some(single) => Choice::new(single, Some(mixed)),
     }
-    Choice { devices: mixed.1, rejected: None }
 }
 
 /// Devices that can run some kernel.

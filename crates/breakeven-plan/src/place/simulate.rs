@@ -1,84 +1,119 @@
-//! The simulated schedule: what a placement costs with hand-overs and waits counted as they happen.
-
-use std::collections::BTreeMap;
+//! The simulated run of a placement, on a clock for the host and one for each device, as the executor works: devices of
+//! their own memory work on while the host goes on, and the host waits where it needs what they send.
 
 use super::model::Model;
 use crate::DeviceId;
-use crate::program::Program;
-use crate::schedule::runs;
+use crate::route::{Move, Route};
 
-/// Seconds of a placement, by what they are spent on.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Spent {
-    pub kernels: f64,
-    pub copies: f64,
-    pub submits: f64,
-    pub syncs: f64,
-}
-
-impl Spent {
-    pub fn seconds(&self) -> f64 {
-        self.kernels + self.copies + self.submits + self.syncs
-    }
-}
-
-/// Runs the schedule of a placement, one step after the other, on the model's clock.
-pub(crate) fn simulate(program: &Program, model: &Model, labels: &[DeviceId]) -> Spent {
-    let mut clock =
-        Clock { model, spent: Spent::default(), at: BTreeMap::new(), waited: Vec::new(), run_of: BTreeMap::new() };
-    for (run, (device, kernels)) in runs(program, labels).into_iter().enumerate() {
-        clock.begin(device);
-        for &kernel in &kernels {
-            for &value in &program.kernels[kernel].inputs {
-                clock.bring(value, model.space[device.0], Some(run));
-            }
-            clock.spent.kernels += model.run[kernel][device.0].unwrap_or(0.0);
-            for &value in &program.kernels[kernel].outputs {
-                clock.write(value, model.space[device.0], run);
-            }
+/// Seconds from the start to the last result.
+pub(crate) fn simulate(model: &Model, route: &Route) -> f64 {
+    let mut clock = Clock::new(model);
+    let mut rest = route.moves.as_slice();
+    while let Some(first) = rest.first() {
+        let copies = rest.iter().take_while(|next| matches!(next, Move::Copy { .. })).count();
+        if copies > 0 {
+            clock.copy(&rest[..copies]);
+        } else {
+            clock.go(*first);
         }
+        rest = &rest[copies.max(1)..];
     }
-    for value in (0..model.values.len()).filter(|&value| model.values[value].is_read) {
-        clock.bring(value, 0, None);
-    }
-    clock.spent
+    clock.end()
+}
+
+/// What a device is handed at once.
+struct Stage {
+    device: DeviceId,
+    seconds: f64,
+    /// Stages whose bytes it needs.
+    after: Vec<usize>,
 }
 
 struct Clock<'a> {
     model: &'a Model,
-    spent: Spent,
-    /// Memories that each value is in, besides those of inputs.
-    at: BTreeMap<usize, Vec<usize>>,
-    run_of: BTreeMap<usize, usize>,
-    /// For each run, its device and whether it has been waited for.
-    waited: Vec<(DeviceId, bool)>,
+    host: f64,
+    /// When each device is done with what it was handed.
+    free: Vec<f64>,
+    open: Option<Stage>,
+    /// For each stage that was handed over, when it ends, until it has been waited for.
+    done: Vec<(DeviceId, Option<f64>)>,
 }
 
-impl Clock<'_> {
-    fn begin(&mut self, device: DeviceId) {
-        self.spent.submits += self.model.fixed[device.0].0;
-        self.waited.push((device, false));
+impl<'a> Clock<'a> {
+    fn new(model: &'a Model) -> Clock<'a> {
+        Clock { model, host: 0.0, free: vec![0.0; model.space.len()], open: None, done: Vec::new() }
     }
 
-    fn write(&mut self, value: usize, space: usize, run: usize) {
-        self.at.entry(value).or_default().push(space);
-        self.run_of.insert(value, run);
+    fn works_in_host_memory(&self, device: DeviceId) -> bool {
+        self.model.space[device.0] == 0
     }
 
-    /// A value for run `by`, or for the caller in the end.
-    fn bring(&mut self, value: usize, space: usize, by: Option<usize>) {
-        let resident = &self.model.values[value].resident;
-        let known = self.at.entry(value).or_insert_with(|| resident.clone());
-        if !known.contains(&space) {
-            self.spent.copies += self.model.bring(value, known, space);
-            known.push(space);
+    /// The open stage of a device; another device's is handed over first.
+    fn on(&mut self, device: DeviceId) -> &mut Stage {
+        if self.open.as_ref().is_some_and(|open| open.device != device) {
+            self.close();
         }
-        if let Some(&run) = self.run_of.get(&value)
-            && by != Some(run)
-            && by.is_none_or(|by| self.waited[by].0 != self.waited[run].0)
-            && !std::mem::replace(&mut self.waited[run].1, true)
-        {
-            self.spent.syncs += self.model.fixed[self.waited[run].0.0].1;
+        self.open.get_or_insert_with(|| Stage { device, seconds: 0.0, after: Vec::new() })
+    }
+
+    fn go(&mut self, next: Move) {
+        let (device, seconds) = match next {
+            Move::Bind { .. } | Move::Copy { .. } => return,
+            Move::Upload { value, device } => (device, self.model.values[value].copy[0][self.model.space[device.0]]),
+            Move::Run { kernel, device } => (device, self.model.run[kernel][device.0].unwrap_or(0.0)),
+            Move::Download { value, device, .. } => {
+                (device, self.model.values[value].copy[self.model.space[device.0]][0])
+            }
+        };
+        self.on(device).seconds += seconds;
+    }
+
+    /// Copies that follow each other: all are sent before the first is received.
+    fn copy(&mut self, copies: &[Move]) {
+        let mut sent = Vec::new();
+        for next in copies {
+            if let &Move::Copy { value, from, .. } = next {
+                let seconds = self.model.values[value].copy[self.model.space[from.0]][0];
+                self.on(from).seconds += seconds;
+                // The number that the stage will have, which is handed over before the receiver's.
+                sent.push(self.done.len());
+            }
         }
+        for (next, stage) in copies.iter().zip(sent) {
+            if let &Move::Copy { value, from, to } = next {
+                let seconds = self.model.values[value].copy[0][self.model.space[to.0]];
+                let is_waited_for = !self.works_in_host_memory(from);
+                let open = self.on(to);
+                open.seconds += seconds;
+                open.after.extend(is_waited_for.then_some(stage));
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        let Some(Stage { device, seconds, after }) = self.open.take() else { return };
+        for stage in after {
+            self.wait(stage);
+        }
+        self.host += self.model.fixed[device.0].0;
+        let end = self.host.max(self.free[device.0]) + seconds;
+        self.free[device.0] = end;
+        if self.works_in_host_memory(device) {
+            self.host = end;
+        }
+        self.done.push((device, Some(end)));
+    }
+
+    fn wait(&mut self, stage: usize) {
+        let (device, end) = &mut self.done[stage];
+        if let Some(end) = end.take() {
+            self.host = self.host.max(end) + self.model.fixed[device.0].1;
+        }
+    }
+
+    fn end(mut self) -> f64 {
+        self.close();
+        (0..self.done.len()).for_each(|stage| self.wait(stage));
+        self.host
     }
 }
