@@ -93,5 +93,7 @@ pub(crate) fn shaping(limits: &wgpu::Limits) -> Shaping {
         bindings: limits.max_storage_buffers_per_shader_stage as usize,
         binding_bytes: limits.max_storage_buffer_binding_size / 16 * 16,
         max_index: MAX_INDEX,
+        args_bytes: limits.max_uniform_buffer_binding_size,
+        row_groups: limits.max_compute_workgroups_per_dimension.into(),
     }
 }

@@ -1,7 +1,8 @@
 //! WGSL kernels on Vulkan, Metal, DX12, GLES and WebGPU.
 //!
 //! A launch becomes one or more dispatches: generated WGSL text (its structure), a block of arguments (its sizes,
-//! strides and parameters) and the slots it binds. A prepared segment is one encoder, one pass, one submit.
+//! strides and parameters) and the slots it binds. Maps that differ in data alone and do not depend on each other share
+//! one. A prepared segment is one encoder, one pass, one submit.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod adapter;

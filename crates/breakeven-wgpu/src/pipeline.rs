@@ -106,7 +106,7 @@ fn module(gpu: &Gpu, text: &str) -> wgpu::ShaderModule {
     };
     // SAFETY: texts come from `kernels` alone. Each index into a buffer is the position of an element of an operand's
     // layout, all of which lie in the bound part; gathered indices are compared with their extent first. Each loop has
-    // a bound that does not change inside it. Extents are not 0, and division by a value goes through `i32_div` and its
-    // relatives, which test for 0 and -1.
+    // a bound that does not change inside it. A dispatch has as many rows of groups as members. Extents are not 0, and
+    // division by a value goes through `i32_div` and its relatives, which test for 0 and -1.
     unsafe { gpu.device.create_shader_module_trusted(source, checks) }
 }

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use breakeven_device::{Prepared, Result, Segment, SegmentStep};
-use breakeven_ir::Launch;
 
 use crate::counters::count;
 use crate::errors::lock;
-use crate::kernels::{Dispatch, Plan, Shaping, plan};
+use crate::kernels::{Dispatch, Planned, Shaping, plan_all};
 use crate::memory::{Gpu, Raw};
 use crate::pipeline::{Pipeline, Pipelines};
 use crate::wgsl::{Bound, Place};
@@ -70,31 +69,25 @@ const REMEMBERED: usize = 8;
 impl WgpuPrepared {
     /// Compiles every launch of `segment`.
     pub fn new(gpu: &Gpu, pipelines: &Pipelines, segment: &Segment) -> Result<WgpuPrepared> {
-        let shaping = crate::adapter::shaping(&gpu.limits);
-        let mut plans = planned(segment, &shaping)?.into_iter();
-        pipelines.warm(gpu, &plans.as_slice().iter().flat_map(|(_, p)| &p.dispatches).collect::<Vec<_>>())?;
+        let parts = planned(segment, &crate::adapter::shaping(&gpu.limits))?;
+        pipelines.warm(gpu, &parts.iter().flat_map(Part::dispatches).collect::<Vec<_>>())?;
         let (mut steps, mut words, mut scratch) = (Vec::new(), Vec::new(), 0);
-        for step in ordered(&segment.steps) {
-            match step {
-                SegmentStep::Upload { upload, slot } => steps.push(Step::Upload { upload: *upload, slot: *slot }),
-                SegmentStep::Copy { from, to, bytes } => {
+        for part in &parts {
+            match part {
+                Part::Step(SegmentStep::Upload { upload, slot }) => {
+                    steps.push(Step::Upload { upload: *upload, slot: *slot });
+                }
+                Part::Step(SegmentStep::Copy { from, to, bytes }) => {
                     steps.push(Step::Copy { from: *from, to: *to, bytes: *bytes });
                 }
-                SegmentStep::Download { slot, bytes, read } => {
+                Part::Step(SegmentStep::Download { slot, bytes, read }) => {
                     steps.push(Step::Download { slot: *slot, bytes: *bytes, read: *read });
                 }
-                SegmentStep::Launch(_) => {
-                    let (launch, plan) = plans.next().expect("launches keep their order");
-                    if launch.workspace.is_none() {
-                        scratch = scratch.max(plan.scratch);
-                    }
-                    for dispatch in &plan.dispatches {
-                        let ready = make_ready(gpu, pipelines, launch, dispatch, &mut words)?;
-                        match steps.last_mut() {
-                            Some(Step::Pass(pass)) => pass.push(ready),
-                            _ => steps.push(Step::Pass(vec![ready])),
-                        }
-                    }
+                Part::Step(SegmentStep::Launch(_)) => {}
+                Part::Launches(all) => {
+                    let own = all.iter().filter(|p| p.workspace.is_none()).map(|p| p.plan.scratch).max();
+                    scratch = scratch.max(own.unwrap_or(0));
+                    steps.extend(make_pass(gpu, pipelines, all, &mut words)?);
                 }
             }
         }
@@ -162,16 +155,47 @@ impl WgpuPrepared {
     }
 }
 
-/// Every launch as dispatches.
-fn planned<'a>(segment: &'a Segment, shaping: &Shaping) -> Result<Vec<(&'a Launch, Plan)>> {
-    let launches = segment.steps.iter().filter_map(|s| if let SegmentStep::Launch(l) = s { Some(&**l) } else { None });
-    launches.map(|launch| Ok((launch, plan(launch, shaping)?))).collect()
+/// A step of the segment, or launches that nothing comes between, as dispatches.
+enum Part<'a> {
+    Launches(Vec<Planned>),
+    Step(&'a SegmentStep),
+}
+
+impl Part<'_> {
+    fn dispatches(&self) -> Vec<&Dispatch> {
+        match self {
+            Part::Launches(all) => all.iter().flat_map(|p| &p.plan.dispatches).collect(),
+            Part::Step(_) => Vec::new(),
+        }
+    }
+}
+
+fn planned<'a>(segment: &'a Segment, shaping: &Shaping) -> Result<Vec<Part<'a>>> {
+    let launch = |step: &&'a SegmentStep| if let SegmentStep::Launch(l) = step { Some(&**l) } else { None };
+    let steps = ordered(&segment.steps);
+    let runs = steps.chunk_by(|a, b| launch(a).is_some() && launch(b).is_some());
+    let part = |run: &[&'a SegmentStep]| match launch(&run[0]) {
+        Some(_) => Ok(Part::Launches(plan_all(&run.iter().filter_map(launch).collect::<Vec<_>>(), shaping)?)),
+        None => Ok(Part::Step(run[0])),
+    };
+    runs.map(part).collect()
+}
+
+/// One pass, unless there is nothing to dispatch.
+fn make_pass(gpu: &Gpu, pipelines: &Pipelines, all: &[Planned], words: &mut Vec<u32>) -> Result<Option<Step>> {
+    let mut pass = Vec::new();
+    for planned in all {
+        for dispatch in &planned.plan.dispatches {
+            pass.push(make_ready(gpu, pipelines, planned.workspace, dispatch, words)?);
+        }
+    }
+    Ok((!pass.is_empty()).then_some(Step::Pass(pass)))
 }
 
 fn make_ready(
     gpu: &Gpu,
     pipelines: &Pipelines,
-    launch: &Launch,
+    workspace: Option<usize>,
     dispatch: &Dispatch,
     words: &mut Vec<u32>,
 ) -> Result<Ready> {
@@ -182,10 +206,10 @@ fn make_ready(
     words.resize(words.len().next_multiple_of(4), 0);
     Ok(Ready {
         pipeline: pipelines.get(gpu, dispatch)?,
-        grid: fold(dispatch.groups, gpu.limits.max_compute_workgroups_per_dimension),
+        grid: grid(dispatch, gpu.limits.max_compute_workgroups_per_dimension),
         bound: dispatch.bound.clone(),
         args: (4 * start as u64, 4 * (words.len() - start) as u64),
-        workspace: launch.workspace,
+        workspace,
     })
 }
 
@@ -199,6 +223,13 @@ fn upload_args(gpu: &Gpu, words: &[u32]) -> Result<Option<wgpu::Buffer>> {
     view.map_err(|e| breakeven_device::DeviceError::Driver(e.to_string()))?.copy_from_slice(bytes);
     buffer.unmap();
     Ok(Some(buffer))
+}
+
+fn grid(dispatch: &Dispatch, most: u32) -> [u32; 3] {
+    match dispatch.members {
+        1 => fold(dispatch.groups, most),
+        members => [dispatch.groups as u32, members, 1],
+    }
 }
 
 /// A grid of at least `groups` groups with no side over `most`, and as few too many as possible.

@@ -42,7 +42,7 @@ pub(super) fn plan(plan: &mut Plan, k: &Gather, inputs: &[Tensor], mut outs: Vec
     let main = write(&mut shader, &tensors, quads, has_source);
     let (text, args) = shader.finish(&main);
     let per_group = u64::from(GROUP) * if quads { 4 } else { 1 };
-    plan.dispatches.push(Dispatch { text, args, bound, groups: elements.div_ceil(per_group) });
+    plan.dispatches.push(Dispatch { text, args, bound, groups: elements.div_ceil(per_group), members: 1 });
     pack(plan, words, out)
 }
 

@@ -6,7 +6,9 @@ use std::fmt::Write;
 use breakeven_ir::{Body, DType, Map, Unsupported};
 
 use super::{Dispatch, Plan, body_of};
-use crate::wgsl::{GROUP, Shader, Tensor, Walk, Width, bind, function, type_name};
+use crate::wgsl::{
+    Access, GROUP, Shader, Stored, Tensor, Walk, Want, Width, bind_members, declare, finish, function, type_name,
+};
 
 /// How the four elements of a quad find their value in an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,26 @@ pub(super) enum Reach {
     Each,
 }
 
+/// A map over operands of its own; several of one form share a dispatch.
+#[derive(Debug)]
+pub(super) struct Member<'a> {
+    pub form: Form,
+    params: &'a [f64],
+    /// Inputs, then the output.
+    tensors: Vec<Tensor>,
+    walk: Walk,
+}
+
+/// What the text depends on besides the body: members of one form differ in data alone.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Form {
+    /// One invocation computes four elements.
+    quads: bool,
+    axes: usize,
+    reaches: Vec<Reach>,
+    stored: Vec<Stored>,
+}
+
 pub(super) fn plan(plan: &mut Plan, k: &Map, inputs: Vec<Tensor>, mut outs: Vec<Tensor>) -> Result<(), Unsupported> {
     let body = body_of(&k.expr)?;
     push(plan, &body, &k.params, inputs, outs.remove(0))
@@ -36,75 +58,118 @@ pub(super) fn push(
     inputs: Vec<Tensor>,
     out: Tensor,
 ) -> Result<(), Unsupported> {
-    let tensors: Vec<Tensor> = inputs.into_iter().chain([out]).collect();
-    let last = tensors.len() - 1;
-    let layouts: Vec<_> = tensors.iter().map(|t| &t.layout).collect();
-    let walk = Walk::along(&tensors[last].layout.shape, &layouts, last);
-    let elements = tensors[last].layout.shape.elements() as u64;
-    let quads = walk.is_dense(last) && tensors[last].is_aligned() && tensors[last].stored.width() != Width::Pair;
-    if !quads && tensors[last].stored.width() == Width::Byte {
-        let what = tensors[last].stored.dtype;
-        return Err(Unsupported(format!("a GPU writes whole words, so an output of {what} must lie densely")));
-    }
-    let mut shader = Shader::default();
-    shader.arg("n", elements as u32);
-    let (main, bound) = if quads {
-        by_quads(&mut shader, body, params, &tensors, &walk)
-    } else {
-        by_elements(&mut shader, body, params, &tensors, &walk)
-    };
-    let per_group = u64::from(GROUP) * if quads { 4 } else { 1 };
-    let (text, args) = shader.finish(&main);
-    plan.dispatches.push(Dispatch { text, args, bound, groups: elements.div_ceil(per_group) });
+    plan.dispatches.push(dispatch(body, &[Member::new(params, inputs, out)?]));
     Ok(())
 }
 
-type Written = (String, Vec<crate::wgsl::Bound>);
-
-fn types(tensors: &[Tensor]) -> Vec<DType> {
-    tensors[..tensors.len() - 1].iter().map(|t| t.stored.dtype).collect()
+/// The map over the slots of a launch.
+pub(super) fn member<'a>(k: &'a Map, inputs: &[usize], out: usize) -> Result<Member<'a>, Unsupported> {
+    let inputs = k.inputs.iter().zip(inputs).map(|(o, &slot)| Tensor::slot(o, slot)).collect();
+    Member::new(&k.params, inputs, Tensor::slot(&k.out, out))
 }
 
-fn by_elements(shader: &mut Shader, body: &Body, params: &[f64], tensors: &[Tensor], walk: &Walk) -> Written {
-    let last = tensors.len() - 1;
-    let wants: Vec<_> = tensors.iter().enumerate().map(|(t, tensor)| (tensor, t == last, false)).collect();
-    let (bound, accesses) = bind(shader, &wants);
-    for (t, access) in accesses.iter().enumerate() {
-        walk.function(shader, &format!("at{t}"), "w", t, access.offset);
-        if t == last { access.store(shader, "store") } else { access.load(shader, &format!("load{t}")) }
+/// Members of one form, which run `body` without seeing each other.
+pub(super) fn dispatch(body: &Body, members: &[Member<'_>]) -> Dispatch {
+    let wants: Vec<_> = members.iter().map(Member::wants).collect();
+    let (bound, accesses) = bind_members(&wants);
+    let mut mains = Vec::new();
+    let mut shaders = Vec::new();
+    for (member, accesses) in members.iter().zip(&accesses) {
+        let mut shader = Shader::default();
+        declare(&mut shader, &bound);
+        mains.push(member.write(&mut shader, body, accesses));
+        shaders.push(shader);
     }
-    function(shader, "element", &types(tensors), body, params);
-    let operands: Vec<String> = (0..last).map(|t| format!("load{t}(at{t}(e))")).collect();
-    let main = format!(
-        "    let e = group * {GROUP}u + lid;\n    if e >= args.n {{ return; }}\n    \
-         store(at{last}(e), element({}));\n",
-        operands.join(", ")
-    );
-    (main, bound)
+    let (text, args) = finish(shaders, &mains[0]);
+    let groups = members.iter().map(Member::groups).max().unwrap_or(0);
+    Dispatch { text, args, bound, groups, members: members.len() as u32 }
 }
 
-fn by_quads(shader: &mut Shader, body: &Body, params: &[f64], tensors: &[Tensor], walk: &Walk) -> Written {
-    let last = tensors.len() - 1;
-    let reaches: Vec<Reach> = (0..last).map(|t| reach(walk, t, &tensors[t])).collect();
-    let by_quad = |t: usize| t == last || matches!(reaches[t], Reach::Dense | Reach::Quad);
-    let wants: Vec<_> = tensors.iter().enumerate().map(|(t, tensor)| (tensor, t == last, by_quad(t))).collect();
-    let (bound, accesses) = bind(shader, &wants);
-    let mut main = format!(
-        "    let e = (group * {GROUP}u + lid) * 4u;\n    if e >= args.n {{ return; }}\n    let n = args.n - 1u;\n"
-    );
-    for (t, access) in accesses[..last].iter().enumerate() {
-        fetch(shader, &mut main, reaches[t], walk, t, access, &tensors[t]);
+impl<'a> Member<'a> {
+    fn new(params: &'a [f64], inputs: Vec<Tensor>, out: Tensor) -> Result<Member<'a>, Unsupported> {
+        let tensors: Vec<Tensor> = inputs.into_iter().chain([out]).collect();
+        let last = tensors.len() - 1;
+        let layouts: Vec<_> = tensors.iter().map(|t| &t.layout).collect();
+        let walk = Walk::along(&tensors[last].layout.shape, &layouts, last);
+        let stored: Vec<Stored> = tensors.iter().map(|t| t.stored).collect();
+        let quads = walk.is_dense(last) && tensors[last].is_aligned() && stored[last].width() != Width::Pair;
+        if !quads && stored[last].width() == Width::Byte {
+            let what = stored[last].dtype;
+            return Err(Unsupported(format!("a GPU writes whole words, so an output of {what} must lie densely")));
+        }
+        let by_quads = if quads { last } else { 0 };
+        let reaches = (0..by_quads).map(|t| reach(&walk, t, &tensors[t])).collect();
+        let form = Form { quads, axes: walk.dims.len(), reaches, stored };
+        Ok(Member { form, params, tensors, walk })
     }
-    shader.arg("o", accesses[last].offset as u32);
-    accesses[last].store_quad(shader, "store");
-    function(shader, "element", &types(tensors), body, params);
-    let lane = |l: usize| {
-        let operands: Vec<String> = (0..last).map(|t| format!("x{t}_{l}")).collect();
-        tensors[last].stored.as_word(&format!("element({})", operands.join(", ")))
-    };
-    writeln!(main, "    store(args.o + e, vec4<u32>({}, {}, {}, {}), args.n - e);", lane(0), lane(1), lane(2), lane(3))
+
+    fn elements(&self) -> u64 {
+        self.tensors[self.last()].layout.shape.elements() as u64
+    }
+
+    fn last(&self) -> usize {
+        self.tensors.len() - 1
+    }
+
+    /// Workgroups that compute it.
+    pub fn groups(&self) -> u64 {
+        self.elements().div_ceil(u64::from(GROUP) * if self.form.quads { 4 } else { 1 })
+    }
+
+    /// What it binds.
+    pub fn wants(&self) -> Vec<Want<'_>> {
+        let last = self.last();
+        let by_quad = |t: usize| t == last || matches!(self.form.reaches[t], Reach::Dense | Reach::Quad);
+        let want = |(t, tensor)| (tensor, t == last, self.form.quads && by_quad(t));
+        self.tensors.iter().enumerate().map(want).collect()
+    }
+
+    fn write(&self, shader: &mut Shader, body: &Body, accesses: &[Access]) -> String {
+        shader.arg("n", self.elements() as u32);
+        if self.form.quads { self.by_quads(shader, body, accesses) } else { self.by_elements(shader, body, accesses) }
+    }
+
+    fn by_elements(&self, shader: &mut Shader, body: &Body, accesses: &[Access]) -> String {
+        let last = self.last();
+        for (t, access) in accesses.iter().enumerate() {
+            self.walk.function(shader, &format!("at{t}"), "w", t, access.offset);
+            if t == last { access.store(shader, "store") } else { access.load(shader, &format!("load{t}")) }
+        }
+        function(shader, "element", &types(&self.tensors), body, self.params);
+        let operands: Vec<String> = (0..last).map(|t| format!("load{t}(at{t}(e))")).collect();
+        format!(
+            "    let e = group * {GROUP}u + lid;\n    if e >= args.n {{ return; }}\n    \
+             store(at{last}(e), element({}));\n",
+            operands.join(", ")
+        )
+    }
+
+    fn by_quads(&self, shader: &mut Shader, body: &Body, accesses: &[Access]) -> String {
+        let last = self.last();
+        let mut main = format!(
+            "    let e = (group * {GROUP}u + lid) * 4u;\n    if e >= args.n {{ return; }}\n    let n = args.n - 1u;\n"
+        );
+        for (t, access) in accesses[..last].iter().enumerate() {
+            fetch(shader, &mut main, self.form.reaches[t], &self.walk, t, access, &self.tensors[t]);
+        }
+        shader.arg("o", accesses[last].offset as u32);
+        accesses[last].store_quad(shader, "store");
+        function(shader, "element", &types(&self.tensors), body, self.params);
+        let lane = |l: usize| {
+            let operands: Vec<String> = (0..last).map(|t| format!("x{t}_{l}")).collect();
+            self.tensors[last].stored.as_word(&format!("element({})", operands.join(", ")))
+        };
+        writeln!(
+            main,
+            "    store(args.o + e, vec4<u32>({}, {}, {}, {}), args.n - e);",
+            lane(0),
+            lane(1),
+            lane(2),
+            lane(3)
+        )
         .expect("strings take text");
-    (main, bound)
+        main
+    }
 }
 
 /// How quads of the walk reach input `t`.
@@ -135,7 +200,7 @@ fn fetch(
     reach: Reach,
     walk: &Walk,
     t: usize,
-    access: &crate::wgsl::Access,
+    access: &Access,
     tensor: &Tensor,
 ) {
     let kind = type_name(tensor.stored.dtype);
@@ -166,4 +231,8 @@ fn fetch(
         };
         writeln!(main, "    let x{t}_{l}: {kind} = {value};").expect("strings take text");
     }
+}
+
+fn types(tensors: &[Tensor]) -> Vec<DType> {
+    tensors[..tensors.len() - 1].iter().map(|t| t.stored.dtype).collect()
 }

@@ -156,7 +156,7 @@ fn push(
     let main = main(tile, k.a.dtype, k.k > 0);
     let (text, args) = shader.finish(&main);
     let groups = (rows * columns * k.batch.elements() * parts) as u64;
-    plan.dispatches.push(Dispatch { text, args, bound, groups });
+    plan.dispatches.push(Dispatch { text, args, bound, groups, members: 1 });
 }
 
 /// How a step of one operand is loaded. `across` is the axis that is not summed: rows of `a`, columns of `b`.

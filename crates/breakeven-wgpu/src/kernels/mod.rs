@@ -1,11 +1,15 @@
 //! Kernels as dispatches: one file for each shape of work.
 
+mod batch;
 mod gather;
 mod map;
 mod matmul;
 mod reduce;
 mod row_wise;
 mod rows;
+mod touch;
+
+pub use batch::{Planned, plan_all};
 
 use breakeven_ir::{Body, DType, Expr, Kernel, Launch, Shape, Unsupported};
 
@@ -20,6 +24,10 @@ pub struct Shaping {
     pub binding_bytes: u64,
     /// Highest number of elements, and of any element.
     pub max_index: u64,
+    /// Largest block of arguments, in bytes.
+    pub args_bytes: u64,
+    /// Workgroups in one row of a grid.
+    pub row_groups: u64,
 }
 
 /// One dispatch: its text, its arguments, what it binds, how many groups it has.
@@ -31,8 +39,10 @@ pub struct Dispatch {
     pub args: Vec<u32>,
     /// Storage buffers, in the order of their bindings.
     pub bound: Vec<Bound>,
-    /// Workgroups, to be folded into a grid.
+    /// Workgroups of each member; those of a lone one are folded into a grid.
     pub groups: u64,
+    /// Launches that it carries out, each in a row of the grid.
+    pub members: u32,
 }
 
 /// What a launch becomes.

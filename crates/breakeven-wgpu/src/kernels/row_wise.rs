@@ -37,7 +37,7 @@ pub(super) fn plan(
     accesses.iter().enumerate().for_each(|(t, access)| rows.functions(&mut shader, t, access, t == last));
     let main = Writer { k, rows: &rows, lanes, held: held(k.length, lanes) }.main(&mut shader, &pre, &post);
     let (text, args) = shader.finish(&main);
-    plan.dispatches.push(Dispatch { text, args, bound, groups: count.div_ceil(u64::from(GROUP / lanes)) });
+    plan.dispatches.push(Dispatch { text, args, bound, groups: count.div_ceil(u64::from(GROUP / lanes)), members: 1 });
     pack(plan, words, out)
 }
 

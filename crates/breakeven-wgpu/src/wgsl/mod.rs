@@ -1,16 +1,20 @@
 //! WGSL text: how values, operands and index arithmetic are spelled.
 
+mod access;
 mod body;
 mod cast;
 mod functions;
+mod members;
 mod shader;
 mod spell;
 mod tensor;
 mod walk;
 
+pub use access::{Access, Bound, Want, bind, bind_members, declare, place};
 pub use body::{check, function};
+pub use members::{finish, member_bytes};
 pub use shader::{GROUP, Shader};
-pub use tensor::{Access, Bound, Place, Tensor, Width, bind};
+pub use tensor::{Place, Stored, Tensor, Width};
 pub use walk::Walk;
 
 use breakeven_ir::DType;

@@ -76,17 +76,27 @@ impl Shader {
 
     /// The module with its entry point, and the values of its arguments.
     pub fn finish(self, main: &str) -> (String, Vec<u32>) {
+        let args = "@group(0) @binding(0) var<uniform> args: Args;\n";
+        (self.module(args, "    let group = wid.x + wid.y * nwg.x;\n", main), self.values)
+    }
+
+    /// The module: `args` declares the arguments, `begin` defines `group`, which `main` goes on from.
+    pub(super) fn module(&self, args: &str, begin: &str, main: &str) -> String {
         let fields: Vec<String> = self.names.iter().map(|n| format!("    {n}: u32,\n")).collect();
-        let text = format!(
-            "struct Args {{\n{}}}\n@group(0) @binding(0) var<uniform> args: Args;\n{}{}{}\
+        format!(
+            "struct Args {{\n{}}}\n{args}{}{}{}\
              @compute @workgroup_size({GROUP})\n\
              fn main(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) wid: vec3<u32>,\n    \
-             @builtin(num_workgroups) nwg: vec3<u32>) {{\n    let group = wid.x + wid.y * nwg.x;\n{main}}}\n",
+             @builtin(num_workgroups) nwg: vec3<u32>) {{\n{begin}{main}}}\n",
             fields.concat(),
             self.bindings,
             self.shared,
             self.functions
-        );
-        (text, self.values)
+        )
+    }
+
+    /// The arguments, by name and value.
+    pub(super) fn args(&self) -> (&[String], &[u32]) {
+        (&self.names, &self.values)
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn dispatch(stage: &Stage<'_>) -> Dispatch {
         stage.finish(&algebra.fields, &algebra.done)
     );
     let (text, args) = shader.finish(&main);
-    Dispatch { text, args, bound, groups: stage.count().div_ceil(u64::from(GROUP)) }
+    Dispatch { text, args, bound, groups: stage.count().div_ceil(u64::from(GROUP)), members: 1 }
 }
 
 /// Which row, and which part of it. Neighbouring invocations take neighbouring rows.

@@ -22,7 +22,7 @@ pub(super) fn dispatch(stage: &Stage<'_>) -> Dispatch {
     write!(main, "if is_row && lane == 0u {{\n{}}}\n", stage.finish(&algebra.fields, &algebra.done))
         .expect("strings take text");
     let (text, args) = shader.finish(&main);
-    Dispatch { text, args, bound, groups: stage.count().div_ceil(u64::from(GROUP / lanes)) }
+    Dispatch { text, args, bound, groups: stage.count().div_ceil(u64::from(GROUP / lanes)), members: 1 }
 }
 
 /// Which row, and which part of it: `r` is the row of the stage, `o` that of the kernel.

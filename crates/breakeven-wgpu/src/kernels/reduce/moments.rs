@@ -35,7 +35,7 @@ pub(super) fn lanes(stage: &Stage<'_>) -> Dispatch {
         let squares = tree_sum(lid, (square4.x + square4.y) + (square4.z + square4.w));\n";
     write!(main, "if is_row && lane == 0u {{\n{RESULT}{}}}\n", results(stage)).expect("strings take text");
     let (text, args) = shader.finish(&main);
-    Dispatch { text, args, bound, groups: stage.count().div_ceil(u64::from(GROUP / lanes)) }
+    Dispatch { text, args, bound, groups: stage.count().div_ceil(u64::from(GROUP / lanes)), members: 1 }
 }
 
 fn each(stage: &Stage<'_>, main: &mut String, lanes: u32, step: &str) {
@@ -84,5 +84,5 @@ pub(super) fn columns(stage: &Stage<'_>) -> Dispatch {
         results(stage)
     );
     let (text, args) = shader.finish(&main);
-    Dispatch { text, args, bound, groups: stage.count().div_ceil(u64::from(GROUP)) }
+    Dispatch { text, args, bound, groups: stage.count().div_ceil(u64::from(GROUP)), members: 1 }
 }
