@@ -35,16 +35,23 @@ impl Samples {
     }
 }
 
-/// Runs each thing in turn, `rounds` times after one round that is thrown away, so that all meet the same weather.
-pub fn interleave(rounds: usize, things: &mut [&mut dyn FnMut()]) -> Vec<Samples> {
+/// Work before anything counts: an idle GPU has lowered its clock and takes some tenths of a second to raise it again.
+pub const WARM_UP: Duration = Duration::from_millis(600);
+
+/// Runs each thing in turn, so that all meet the same weather: untimed for at least one round and until `warm_up` has
+/// passed, then `rounds` times.
+pub fn interleave(rounds: usize, warm_up: Duration, things: &mut [&mut dyn FnMut()]) -> Vec<Samples> {
+    let begun = Instant::now();
+    let mut is_cold = true;
+    while std::mem::take(&mut is_cold) || begun.elapsed() < warm_up {
+        things.iter_mut().for_each(|thing| thing());
+    }
     let mut times = vec![Vec::with_capacity(rounds); things.len()];
-    for round in 0..=rounds {
+    for _ in 0..rounds {
         for (thing, times) in things.iter_mut().zip(&mut times) {
             let started = Instant::now();
             thing();
-            if round > 0 {
-                times.push(started.elapsed());
-            }
+            times.push(started.elapsed());
         }
     }
     times.into_iter().map(Samples::new).collect()
@@ -65,7 +72,7 @@ mod tests {
     #[test]
     fn everything_runs_once_a_round() {
         let (mut a, mut b) = (0, 0);
-        let samples = interleave(5, &mut [&mut || a += 1, &mut || b += 1]);
+        let samples = interleave(5, Duration::ZERO, &mut [&mut || a += 1, &mut || b += 1]);
         assert_eq!((a, b, samples.len()), (6, 6, 2));
     }
 }

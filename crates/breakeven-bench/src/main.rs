@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use breakeven::{Deadline, DeviceId, DeviceState, Engine, Result, Tensor, concat};
-use breakeven_bench::{Samples, interleave};
+use breakeven_bench::{Samples, WARM_UP, interleave};
 
 const ROUNDS: usize = 2000;
-const BATCH_ROUNDS: usize = 60;
+const BATCH_ROUNDS: usize = 200;
 
 fn main() -> Result<()> {
     let engine = Engine::builder().software(true).no_cache().build()?;
@@ -28,7 +28,7 @@ fn eager_add(engine: &Engine) -> Result<()> {
     assert!(sum.iter().enumerate().all(|(i, &s)| s == 2.0 * i as f32), "add is wrong, so its time means nothing");
     let mut out = vec![0.0f32; 1000];
     let mut run = || (&a + &b).read_into(&mut out, Deadline::after(Duration::from_secs(10))).expect("add was checked");
-    let samples = interleave(ROUNDS, &mut [&mut run]);
+    let samples = interleave(ROUNDS, WARM_UP, &mut [&mut run]);
     println!("eager add of 1,000 f32 on the CPU, end to end: {}", line(&samples[0]));
     Ok(())
 }
@@ -47,7 +47,7 @@ fn relu_batches(engine: &Engine, device: DeviceId) -> Result<()> {
     };
     assert_eq!(many().to_vec::<f32>()?, want, "relu is wrong, so its time means nothing");
     let read = |t: Tensor| drop(t.to_vec::<f32>().expect("relu was checked"));
-    let samples = interleave(BATCH_ROUNDS, &mut [&mut || read(one()), &mut || read(many())]);
+    let samples = interleave(BATCH_ROUNDS, WARM_UP, &mut [&mut || read(one()), &mut || read(many())]);
     let ratio = samples[1].lower_quartile().as_secs_f64() / samples[0].lower_quartile().as_secs_f64();
     println!("  one relu(5120): {}", line(&samples[0]));
     println!("  20 x relu(256) in one batch: {}, {ratio:.2}x", line(&samples[1]));

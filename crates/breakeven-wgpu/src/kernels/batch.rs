@@ -1,5 +1,5 @@
-//! Launches that one dispatch carries out: they differ in data alone, and none of them sees what another writes. Between dispatches that write one buffer a GPU waits, which
-//! takes longer than a small launch itself.
+//! Launches that one dispatch carries out: they differ in data alone, and none of them sees what another writes. Between
+//! dispatches that write one buffer a GPU waits, which takes longer than a small launch itself.
 
 use breakeven_ir::{Kernel, Launch, Map, Unsupported};
 
@@ -30,9 +30,12 @@ pub fn plan_all(launches: &[&Launch], shaping: &Shaping) -> Result<Vec<Planned>,
     sets.into_iter().map(Set::finish).collect()
 }
 
+/// Sets that a launch is compared with, the latest first, so that long segments are compiled in linear time.
+const LOOK_BACK: usize = 16;
+
 /// The last set that takes `part`, if `part` is independent of all sets after it.
 fn home(sets: &[Set<'_>], part: &Part<'_>, shaping: &Shaping) -> Option<usize> {
-    let mut free = sets.iter().enumerate().rev().take_while(|(_, set)| set.is_apart(part));
+    let mut free = sets.iter().enumerate().rev().take(LOOK_BACK).take_while(|(_, set)| set.is_apart(part));
     free.find(|(_, set)| set.takes(part, shaping)).map(|(i, _)| i)
 }
 
