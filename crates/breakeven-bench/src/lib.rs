@@ -44,7 +44,9 @@ pub fn interleave(rounds: usize, warm_up: Duration, things: &mut [&mut dyn FnMut
     let begun = Instant::now();
     let mut is_cold = true;
     while std::mem::take(&mut is_cold) || begun.elapsed() < warm_up {
-        things.iter_mut().for_each(|thing| thing());
+        for thing in &mut *things {
+            thing();
+        }
     }
     let mut times = vec![Vec::with_capacity(rounds); things.len()];
     for _ in 0..rounds {
