@@ -59,13 +59,7 @@ impl Executable {
         let mut builder = Builder { plan: &plan, devices, stages: Vec::new(), open: None, moves: 0 };
         let mut next = 0;
         while next < plan.steps.len() {
-            let copies = plan.steps[next..].iter().take_while(|step| matches!(step, Step::Copy { .. })).count();
-            if copies > 0 {
-                builder.copies(next..next + copies)?;
-            } else {
-                builder.step(next)?;
-            }
-            next += copies.max(1);
+            next = builder.step(next)?;
         }
         builder.close()?;
         let stages = builder.stages;
@@ -104,11 +98,12 @@ struct Open {
 }
 
 impl Builder<'_> {
-    fn step(&mut self, index: usize) -> Result<(), ExecError> {
+    /// Writes step `index`; the index of the one to go on with.
+    fn step(&mut self, index: usize) -> Result<usize, ExecError> {
         match &self.plan.steps[index] {
-            Step::Upload { input, slot } => self.give(index, Given::Input(*input), *slot),
-            Step::Download { slot, output, bytes } => self.take(index, *slot, *bytes, Taken::Output(*output)),
-            Step::Copy { .. } => self.copies(index..index + 1),
+            Step::Upload { input, slot } => self.give(index, Given::Input(*input), *slot)?,
+            Step::Download { slot, output, bytes } => self.take(index, *slot, *bytes, Taken::Output(*output))?,
+            Step::Copy { .. } => return self.copies(index),
             Step::Run { device, launch } => {
                 // What was handed out must not be written again, so nothing of that stage may come after it.
                 if self.open.as_ref().is_some_and(|open| !open.exports.is_empty()) {
@@ -117,25 +112,25 @@ impl Builder<'_> {
                 let open = self.on(index, *device)?;
                 let launch = open.renumber(launch);
                 open.segment.steps.push(SegmentStep::Launch(Box::new(launch)));
-                Ok(())
             }
         }
+        Ok(index + 1)
     }
 
-    /// Copies that follow each other: all are sent before the first is received, so that a receiver is not handed each of
-    /// them alone.
-    fn copies(&mut self, steps: std::ops::Range<usize>) -> Result<(), ExecError> {
-        let mut sent = Vec::with_capacity(steps.len());
-        for index in steps.clone() {
-            if let &Step::Copy { from, to, bytes } = &self.plan.steps[index] {
-                self.take(index, from, bytes, Taken::Moved(self.moves))?;
-                sent.push((Given::Moved(self.moves), to));
-                self.moves += 1;
-            }
+    /// Copies that follow each other from `first` on: all are sent before any is received, so that a receiver is not handed
+    /// each of them alone.
+    fn copies(&mut self, first: usize) -> Result<usize, ExecError> {
+        let (mut next, mut sent) = (first, Vec::new());
+        while let Some(&Step::Copy { from, to, bytes }) = self.plan.steps.get(next) {
+            self.take(next, from, bytes, Taken::Moved(self.moves))?;
+            sent.push((next, Given::Moved(self.moves), to));
+            self.moves += 1;
+            next += 1;
         }
         // The bytes are on the host only once the senders' stages have ended.
         self.close()?;
-        steps.zip(sent).try_for_each(|(index, (given, slot))| self.give(index, given, slot))
+        sent.into_iter().try_for_each(|(index, given, slot)| self.give(index, given, slot))?;
+        Ok(next)
     }
 
     fn give(&mut self, index: usize, given: Given, slot: usize) -> Result<(), ExecError> {
