@@ -121,7 +121,9 @@ fn choose(router: &Router<'_>, model: &Model, machine: &Machine<'_>, start: Vec<
     let single = singles.iter().cloned().reduce(better);
     let cut = cuts.iter().cloned().reduce(better).expect("there is a cut for each device");
     let least = bound::least(router, model, &usable);
-    let can_win = single.as_ref().is_none_or(|single| least < single.seconds * (1.0 - margin(machine, &usable)));
+    // The mix that is trusted most has the least to show.
+    let asked = usable.iter().map(|&device| margin(machine, &[device])).fold(f64::INFINITY, f64::min);
+    let can_win = single.as_ref().is_none_or(|single| least < single.seconds * (1.0 - asked));
     let mixed = if can_win && least < cut.seconds {
         refine(router, model, &usable, cuts.into_iter().chain(singles).collect())
     } else {

@@ -31,8 +31,8 @@ pub(crate) fn time(router: &Router<'_>, model: &Model, devices: Vec<DeviceId>) -
 pub(crate) fn refine(router: &Router<'_>, model: &Model, usable: &[DeviceId], mut starts: Vec<Timed>) -> Timed {
     starts.sort_by(|a, b| a.seconds.total_cmp(&b.seconds).then_with(|| a.devices.cmp(&b.devices)));
     starts.dedup_by(|a, b| a.devices == b.devices);
-    let units = units(router, model);
-    let mut left = LOOKS / model.run.len().max(1);
+    let mut left = LOOKS / model.run.len();
+    let units = units(router, model, left);
     let climbed = starts.into_iter().map(|start| climb(router, model, (&units, usable), start, &mut left));
     climbed.reduce(better).expect("there is somewhere to start")
 }
@@ -78,41 +78,57 @@ fn moved(model: &Model, devices: &[DeviceId], unit: &[usize], to: DeviceId) -> O
     })
 }
 
-/// What moves as one, the most promising first: whole chains of kernels, single kernels, then stretches of the program.
-/// Kernels that write parts of one value are never apart.
-fn units(router: &Router<'_>, model: &Model) -> Vec<Vec<usize>> {
-    let tied = tied(model);
-    let kernels = 0..model.run.len();
-    let chain = |first: usize| std::iter::successors(Some(first), |&kernel| router.next_in_chain(kernel)).collect();
-    let inside: Vec<bool> = {
-        let mut inside = vec![false; model.run.len()];
-        kernels.clone().filter_map(|kernel| router.next_in_chain(kernel)).for_each(|kernel| inside[kernel] = true);
-        inside
+/// At most `most` that move as one, the most promising first: whole chains of kernels, single kernels, then stretches of
+/// the program. Kernels that write parts of one value are never apart.
+fn units(router: &Router<'_>, model: &Model, most: usize) -> Vec<Vec<usize>> {
+    let (tied, count) = (tied(model), model.run.len());
+    let single = (0..count).map(|kernel| vec![kernel]);
+    let stretch = |length| (0..=count - length).map(move |start| (start..start + length).collect());
+    let all = chains(router, count).into_iter().chain(single).chain((2..=count).flat_map(stretch));
+    let whole = |unit: Vec<usize>| {
+        let mut whole: Vec<usize> = unit.into_iter().flat_map(|kernel| tied[kernel].iter().copied()).collect();
+        whole.sort_unstable();
+        whole.dedup();
+        whole
     };
-    let chains = kernels.clone().filter(|&kernel| !inside[kernel]).map(chain);
-    let single = kernels.clone().map(|kernel| vec![kernel]);
-    let most = (LOOKS / model.run.len().max(1)).min(model.run.len());
-    let stretches = (2..=most).flat_map(|length| {
-        let starts = 0..=model.run.len() - length;
-        starts.map(move |start| (start..start + length).collect::<Vec<_>>())
-    });
-    let all = chains.filter(|chain: &Vec<usize>| chain.len() > 1).chain(single).chain(stretches);
-    let mut units: Vec<Vec<usize>> = Vec::new();
-    for unit in all.take(LOOKS / model.run.len().max(1)) {
-        let mut unit: Vec<usize> = unit.into_iter().flat_map(|kernel| tied[kernel].iter().copied()).collect();
-        unit.sort_unstable();
-        unit.dedup();
-        units.push(unit);
+    all.take(most).map(whole).collect()
+}
+
+/// Kernels of which each reads the one before alone, as long as can be.
+fn chains(router: &Router<'_>, count: usize) -> Vec<Vec<usize>> {
+    let mut is_later = vec![false; count];
+    for kernel in (0..count).filter_map(|kernel| router.next_in_chain(kernel)) {
+        is_later[kernel] = true;
     }
-    units
+    let from = |first| std::iter::successors(Some(first), |&kernel| router.next_in_chain(kernel)).collect();
+    let all = (0..count).filter(|&kernel| !is_later[kernel]).map(from);
+    all.filter(|chain: &Vec<usize>| chain.len() > 1).collect()
 }
 
 /// For each kernel, those that must run where it does.
 fn tied(model: &Model) -> Vec<Vec<usize>> {
     let mut tied: Vec<Vec<usize>> = (0..model.run.len()).map(|kernel| vec![kernel]).collect();
     for value in model.values.iter().filter(|value| value.writers.len() > 1) {
-        let all: Vec<usize> = value.writers.iter().flat_map(|&writer| tied[writer].clone()).collect();
-        value.writers.iter().for_each(|&writer| tied[writer].clone_from(&all));
+        let mut all: Vec<usize> = value.writers.iter().flat_map(|&writer| tied[writer].clone()).collect();
+        all.sort_unstable();
+        all.dedup();
+        for &kernel in &all {
+            tied[kernel].clone_from(&all);
+        }
     }
     tied
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::model::Use;
+
+    #[test]
+    fn what_shares_a_value_with_a_third_is_tied_too() {
+        let shared = |writers: &[usize]| Use { writers: writers.to_vec(), ..Use::default() };
+        let model =
+            Model { run: vec![vec![Some(1.0)]; 4], values: vec![shared(&[0, 1]), shared(&[1, 3])], ..Model::default() };
+        assert_eq!(tied(&model), [vec![0, 1, 3], vec![0, 1, 3], vec![2], vec![0, 1, 3]]);
+    }
 }
