@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use crate::{Graph, Node, Op};
+use crate::{Graph, Node, Op, RowWise};
 
 impl Graph {
     /// A number that graphs share only if they are alike in every node, number and output; linear in the nodes. It is for
@@ -24,8 +24,12 @@ fn node_into(node: &Node, mix: &mut Mix) {
         Op::Cast(dtype) => dtype.hash(mix),
         Op::View(view) => view.hash(mix),
         Op::Reduce(reduce) => reduce.hash(mix),
-        Op::RowWise(kind, axis) => (format!("{kind:?}"), axis).hash(mix),
-        Op::Gather(axis) | Op::Concat(axis) => axis.hash(mix),
+        Op::RowWise(RowWise::LayerNorm { epsilon } | RowWise::RmsNorm { epsilon }, axis) => {
+            (epsilon.to_bits(), axis).hash(mix);
+        }
+        Op::RowWise(RowWise::Softmax | RowWise::LogSoftmax, axis) | Op::Gather(axis) | Op::Concat(axis) => {
+            axis.hash(mix);
+        }
         Op::Output(output) => output.hash(mix),
         Op::Input | Op::MatMul => {}
     }

@@ -1,7 +1,6 @@
 //! Plans made earlier: the same graph from the same places is not planned twice.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use breakeven_device::Device;
@@ -46,7 +45,7 @@ impl Plans {
         policy: Policy,
     ) -> Result<Arc<Executable>> {
         let home = trace.home(read);
-        let key = hash(&trace.graph, devices.version);
+        let key = trace.graph.fingerprint();
         let same =
             |k: &&Known| k.version == devices.version && k.graph == trace.graph && k.home == home && k.policy == policy;
         if let Some(known) = self.lock().plans.get(&key).and_then(|all| all.iter().find(same)) {
@@ -76,16 +75,6 @@ impl Plans {
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn hash(graph: &Graph, version: u64) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    version.hash(&mut hasher);
-    for node in graph.nodes() {
-        (node.op.name(), &node.inputs, &node.spec).hash(&mut hasher);
-    }
-    graph.outputs().hash(&mut hasher);
-    hasher.finish()
 }
 
 /// Plan and compile.
