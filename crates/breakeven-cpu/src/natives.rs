@@ -163,6 +163,9 @@ macro_rules! only {
     (float: Integer, $f:expr) => {
         None
     };
+    (float: Word, $f:expr) => {
+        None
+    };
     (float: Logic, $f:expr) => {
         None
     };
@@ -179,6 +182,9 @@ macro_rules! only {
         Some($f)
     };
     (logic: Logic, $f:expr) => {
+        Some($f)
+    };
+    (logic: Any, $f:expr) => {
         Some($f)
     };
     (logic: $family:ident, $f:expr) => {

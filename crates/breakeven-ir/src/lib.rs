@@ -39,4 +39,4 @@ pub use row::{Family, Kind, MapDef, Row, Tolerance};
 pub use scalar::Scalar;
 pub use shape::{MAX_RANK, Shape, Strides};
 pub use spec::Spec;
-pub use value::{Float, Integer, Logic, Mask, Number};
+pub use value::{Any, Float, Integer, Logic, Mask, Number, Word};

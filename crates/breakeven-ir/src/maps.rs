@@ -43,11 +43,11 @@ macro_rules! for_each_map {
             /// `max(x, 0)`; NaN stays NaN.
             relu: Number(x: V) -> V [Tolerance::EXACT] = x.larger(x.lit(0.0));
             /// `a` where `mask` holds, else `b`.
-            where_: Number(mask: M, a: V, b: V) -> V [Tolerance::EXACT] = V::pick(mask, a, b);
+            where_: Any(mask: M, a: V, b: V) -> V [Tolerance::EXACT] = V::pick(mask, a, b);
             /// `a == b`
-            equal: Number(a: V, b: V) -> M [Tolerance::EXACT] = a.eq(b);
+            equal: Any(a: V, b: V) -> M [Tolerance::EXACT] = a.eq(b);
             /// `a != b`; true when either is NaN.
-            not_equal: Number(a: V, b: V) -> M [Tolerance::EXACT] = !a.eq(b);
+            not_equal: Any(a: V, b: V) -> M [Tolerance::EXACT] = !a.eq(b);
             /// `a < b`
             less: Number(a: V, b: V) -> M [Tolerance::EXACT] = a.lt(b);
             /// `a <= b`
@@ -78,6 +78,10 @@ macro_rules! for_each_map {
             shift_left: Integer(a: V, b: V) -> V [Tolerance::EXACT] = a << b;
             /// `a / 2^b` rounded down (arithmetic for signed types); the shift count is taken modulo the width.
             shift_right: Integer(a: V, b: V) -> V [Tolerance::EXACT] = a >> b;
+
+            /// Random bits: the first word of Threefry-2x32-20 (Salmon et al. 2011) of counter `(x, 0)` under the key
+            /// `(low, high)`, two u32 numbers. The same on every device.
+            threefry: Word(x: V, low: P, high: P) -> V [Tolerance::EXACT] = $crate::math::threefry(x, low, high);
 
             /// Nearest integer towards negative infinity.
             floor: Float(x: V) -> V [Tolerance::EXACT] = x.floor();
@@ -214,7 +218,7 @@ macro_rules! table {
         /// The rows as generic code: a device that compiles Rust instantiates them with its lanes.
         pub mod rows {
             #[allow(unused_imports, reason = "not every row needs every family")]
-            use crate::{Float, Integer, Logic, Number};
+            use crate::{Any, Float, Integer, Logic, Number, Word};
             $($(#[doc = $doc])+
             #[inline(always)]
             #[allow(clippy::inline_always, reason = "a row must dissolve into the loop that runs it")]

@@ -8,12 +8,16 @@ use crate::{Body, Builder, DType, Inst, MAPS, Term};
 /// Which element types a row is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
+    /// Every type, truth values too.
+    Any,
     /// Floats and integers.
     Number,
     /// Floats.
     Float,
     /// Integers.
     Integer,
+    /// 32-bit unsigned integers: bits rather than numbers.
+    Word,
     /// Truth values.
     Logic,
 }
@@ -29,9 +33,11 @@ impl Family {
     /// True when rows of this family take values of type `dtype`.
     pub fn has(self, dtype: DType) -> bool {
         match self {
+            Self::Any => true,
             Self::Number => dtype != DType::Bool,
             Self::Float => dtype.is_float(),
             Self::Integer => dtype.is_integer(),
+            Self::Word => dtype == DType::U32,
             Self::Logic => dtype == DType::Bool,
         }
     }

@@ -196,6 +196,14 @@ pub trait Integer:
 {
 }
 
+/// Anything that can be compared for equality and picked.
+pub trait Any: Number {}
+impl<T: Number> Any for T {}
+
+/// Integers as bits: rows of this family exist for u32 alone.
+pub trait Word: Integer {}
+impl<T: Integer> Word for T {}
+
 /// Rows over truth values alone.
 pub trait Logic: Number {}
 impl<T: Number> Logic for T {}

@@ -278,7 +278,7 @@ fn worst_of_operands<const K: u8>(def: &MapDef, operands: &[[f32; 3]]) -> Worst 
 
 /// Rows that `unary_rows` leaves out: several operands, parameters, truth values.
 fn other_rows() -> impl Iterator<Item = &'static MapDef> {
-    let is_float = |m: &&MapDef| matches!(m.family, Family::Number | Family::Float);
+    let is_float = |m: &&MapDef| matches!(m.family, Family::Any | Family::Number | Family::Float);
     MAPS.iter().filter(is_float).filter(|m| m.args != [Kind::V] || m.out != Kind::V)
 }
 

@@ -13,7 +13,9 @@ const DISTINCT: [&str; 9] =
 
 /// Names of the rows as `maps.rs` spells them: what stands before `: Family(`.
 fn rows_of(source: &str) -> Vec<&str> {
-    let is_row = |rest: &str| ["Number(", "Float(", "Integer(", "Logic("].iter().any(|family| rest.starts_with(family));
+    let is_row = |rest: &str| {
+        ["Any(", "Number(", "Float(", "Integer(", "Word(", "Logic("].iter().any(|family| rest.starts_with(family))
+    };
     source
         .lines()
         .filter_map(|line| line.trim().split_once(": "))

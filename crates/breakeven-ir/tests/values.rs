@@ -50,7 +50,7 @@ fn case(line: &Value) -> Case {
         row: Row::named(&text("row")).unwrap_or_else(|| panic!("{} is not a row", text("row"))).0,
         dtype,
         args: list("args").iter().map(|t| argument(dtype, t)).collect(),
-        params: list("params").iter().map(|t| bits32(t)).collect(),
+        params: list("params").iter().map(|t| argument(dtype, t).to_f64()).collect(),
         want: result(dtype, &text("want")),
         read: text("read"),
     }
@@ -117,9 +117,10 @@ fn every_row_has_values_computed_elsewhere() {
     }
     for def in MAPS {
         let (dtypes, least) = match def.family {
-            Family::Number => (vec![DType::F32, DType::I32, DType::I64, DType::U8], 10),
+            Family::Any | Family::Number => (vec![DType::F32, DType::I32, DType::I64, DType::U8], 10),
             Family::Float => (vec![DType::F32], 16),
             Family::Integer => (vec![DType::I32, DType::I64, DType::U8], 10),
+            Family::Word => (vec![DType::U32], 16),
             // All there are.
             Family::Logic => (vec![DType::Bool], 1 << def.args.len()),
         };

@@ -94,7 +94,8 @@ impl Grow {
 
     /// Any row over f32; one that gives truth values chooses between two tensors.
     fn any_row(&mut self, x: NodeId) -> NodeId {
-        let rows: Vec<_> = MAPS.iter().filter(|m| matches!(m.family, Family::Number | Family::Float)).collect();
+        let rows: Vec<_> =
+            MAPS.iter().filter(|m| matches!(m.family, Family::Any | Family::Number | Family::Float)).collect();
         let row = *self.random.pick(&rows);
         let mut inputs = Vec::new();
         for kind in &row.args[..row.arity()] {

@@ -36,7 +36,8 @@ fn random(seed: u64) -> Case {
 
 /// Two to nine rows; each takes earlier values of the type it needs.
 fn expression(random: &mut Random) -> Expr {
-    let float: Vec<&MapDef> = MAPS.iter().filter(|m| matches!(m.family, Family::Number | Family::Float)).collect();
+    let float: Vec<&MapDef> =
+        MAPS.iter().filter(|m| matches!(m.family, Family::Any | Family::Number | Family::Float)).collect();
     let mut b = ExprBuilder::default();
     let mut values = vec![b.arg(DType::F32), b.arg(DType::F32)];
     let mut masks: Vec<u16> = Vec::new();

@@ -1,6 +1,6 @@
 //! Every row of the table.
 
-use breakeven_ir::{DType, Expr, Kernel, Layout, Map, MapDef, Operand, Row, Shape};
+use breakeven_ir::{DType, Expr, Kernel, Layout, Map, MapDef, Operand, Row, Scalar, Shape};
 
 use super::{PARAMS, rows};
 use crate::{Bench, Case, Tier, data, views};
@@ -73,7 +73,10 @@ fn overlapping(case: Case) -> Case {
     for (i, operand) in map.inputs.iter_mut().enumerate() {
         operand.layout = whole.slice(0, count - 1 - i, map.out.layout.shape.elements(), 1);
     }
+    let dtype = map.inputs[0].dtype;
     let mut case = Case::new(case.name + " overlapping", Kernel::Map(map));
     case.bound.fill(0);
+    // The first input does not reach the front of the buffer, which the others read.
+    (0..count).for_each(|at| Scalar::of(dtype, 1.0).store(dtype, &mut case.buffers[0], at));
     case
 }

@@ -46,7 +46,7 @@ fn read(line: &Json) -> (Group, Known) {
     let row = Row::named(text("row")).unwrap_or_else(|| panic!("{} is not a row", text("row")));
     let want = number(dtype, text("want"), |t| f64::from_bits(u64::from_str_radix(t, 16).expect("bits of a f64")));
     let args = list("args").map(|t| number(dtype, t, single)).collect();
-    let params = list("params").map(|t| single(t).to_bits()).collect();
+    let params = list("params").map(|t| number(dtype, t, single).to_f64().to_bits()).collect();
     ((row.0.name, dtype, params), Known { args, want, read: text("read").to_owned() })
 }
 

@@ -7,6 +7,7 @@
 mod exp;
 mod log;
 mod power;
+mod random;
 mod special;
 mod trig;
 
@@ -15,6 +16,7 @@ use crate::Float;
 pub use exp::{cosh, exp, exp2, expm1, sinh, tanh};
 pub use log::{ln, log1p, log2, log10};
 pub use power::pow;
+pub use random::threefry;
 pub use special::{erf, erfc};
 pub use trig::{acos, asin, atan, atan2, cos, sin, tan};
 

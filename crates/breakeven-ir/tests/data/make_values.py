@@ -336,7 +336,7 @@ def integers(dtype):
 
 def put_integer(row, dtype, args, params, want):
     text = show(want)
-    put(row, dtype, [show(x) for x in args], [bits32(x) for x in params], text, f"{row}({', '.join(map(show, args))}) = {text}")
+    put(row, dtype, [show(x) for x in args], [show(x) for x in params], text, f"{row}({', '.join(map(show, args))}) = {text}")
 
 
 def integer_rows():
@@ -368,6 +368,29 @@ def integer_rows():
                 put_integer("shift_right", dtype, [x, count], [], x >> (count % bits))
 
 
+def threefry(counter, key):
+    """Threefry-2x32-20 as Salmon et al. 2011 define it, checked against the known answers they publish."""
+    word = lambda x: x & 0xFFFFFFFF
+    keys = [*key, key[0] ^ key[1] ^ 0x1BD11BDA]
+    x0, x1 = word(counter[0] + keys[0]), word(counter[1] + keys[1])
+    for i, turn in enumerate([13, 15, 26, 6, 17, 29, 16, 24, 13, 15, 26, 6, 17, 29, 16, 24, 13, 15, 26, 6]):
+        x0 = word(x0 + x1)
+        x1 = (word(x1 << turn) | x1 >> (32 - turn)) ^ x0
+        if i % 4 == 3:
+            s = i // 4 + 1
+            x0, x1 = word(x0 + keys[s % 3]), word(x1 + keys[(s + 1) % 3] + s)
+    return x0, x1
+
+
+def word_rows():
+    assert threefry((0, 0), (0, 0)) == (0x6B200159, 0x99BA4EFE)
+    assert threefry((0xFFFFFFFF,) * 2, (0xFFFFFFFF,) * 2) == (0x1CB996FC, 0xBB002BE7)
+    assert threefry((0x243F6A88, 0x85A308D3), (0x13198A2E, 0x03707344)) == (0xC4923A9C, 0x483DF7A0)
+    for key in [(0, 0), (1, 0), (0, 1), (0x13198A2E, 0x03707344), (0xFFFFFFFF, 0xFFFFFFFF)]:
+        for counter in [0, 1, 2, 12345, 0x243F6A88, 0xFFFFFFFF]:
+            put_integer("threefry", "u32", [counter], key, threefry((counter, 0), key)[0])
+
+
 def logic_rows():
     two = {"logical_and": lambda a, b: a and b, "logical_or": lambda a, b: a or b, "logical_xor": lambda a, b: a != b}
     for row, f in two.items():
@@ -376,8 +399,13 @@ def logic_rows():
                 put_integer(row, "bool", [a, b], [], f(a, b))
     for a in (False, True):
         put_integer("logical_not", "bool", [a], [], not a)
+        for b in (False, True):
+            put_integer("equal", "bool", [a, b], [], a == b)
+            put_integer("not_equal", "bool", [a, b], [], a != b)
+            for mask in (False, True):
+                put_integer("where", "bool", [mask, a, b], [], a if mask else b)
 
 
-for rows in (unary_rows, binary_rows, parameter_rows, integer_rows, logic_rows):
+for rows in (unary_rows, binary_rows, parameter_rows, integer_rows, word_rows, logic_rows):
     rows()
 print("[\n" + ",\n".join(json.dumps(line, separators=(",", ":")) for line in LINES) + "\n]")

@@ -27,6 +27,7 @@ macro_rules! result {
 
 macro_rules! apply {
     (Integer $name:ident ($($kind:ident),+) $out:ident $args:ident) => { None };
+    (Word $name:ident ($($kind:ident),+) $out:ident $args:ident) => { None };
     (Logic $name:ident ($($kind:ident),+) $out:ident $args:ident) => { None };
     ($family:ident $name:ident ($($kind:ident),+) $out:ident $args:ident) => {{
         let mut next = $args.iter().copied();
