@@ -21,6 +21,7 @@
 mod builder;
 mod cache;
 pub mod calibrate;
+mod compose;
 mod data;
 mod devices;
 mod engine;
@@ -47,6 +48,10 @@ pub use breakeven_device::{Deadline, Device, DeviceError, DeviceInfo, DeviceKind
 pub use breakeven_ir::{CallError, DType, Element, Shape, Spec};
 pub use breakeven_plan::{Decision, DeviceId, DeviceProfile, Frozen, Plan, Profile};
 pub use builder::EngineBuilder;
+pub use compose::{
+    Activation, Conv, ConvTranspose, Coordinates, Filter, Gru, Lstm, Pad, Padding, Pool, Resize, Rnn, Rounding,
+    Sequence, einsum,
+};
 pub use devices::DeviceState;
 pub use engine::{DeviceReport, Engine, EngineOptions};
 pub use error::{Error, Result};

@@ -1,0 +1,52 @@
+//! Picking by place.
+
+use std::panic::Location;
+
+use super::{composed, need};
+use crate::Tensor;
+
+impl Tensor {
+    /// The lower triangle of the last two axes: elements more than `above` columns right of the diagonal become 0.
+    #[must_use]
+    #[track_caller]
+    pub fn tril(&self, above: isize) -> Tensor {
+        self.triangle("tril", |row, column| column.less_equal(&(row + above as f64)))
+    }
+
+    /// The upper triangle of the last two axes: elements less than `above` columns right of the diagonal become 0.
+    #[must_use]
+    #[track_caller]
+    pub fn triu(&self, above: isize) -> Tensor {
+        self.triangle("triu", |row, column| column.greater_equal(&(row + above as f64)))
+    }
+
+    #[track_caller]
+    fn triangle(&self, operation: &'static str, keeps: impl FnOnce(&Tensor, &Tensor) -> Tensor) -> Tensor {
+        composed(&[self], Location::caller(), || {
+            let shape = self.shape();
+            need(shape.rank() >= 2, operation, || "takes a tensor of rank 2 or more".to_owned())?;
+            let (rows, columns) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
+            let row = self.engine().ramp(rows).unsqueeze(-1);
+            Ok(keeps(&row, &self.engine().ramp(columns)).where_(self, &self.zero()))
+        })
+    }
+
+    /// Truth values with a new last axis of `depth`: true at the index that the integer tensor holds. A negative index
+    /// counts from the end; an index outside gives false everywhere.
+    #[must_use]
+    #[track_caller]
+    pub fn one_hot(&self, depth: usize) -> Tensor {
+        composed(&[self], Location::caller(), || {
+            need(self.dtype().is_integer(), "one_hot", || "takes integers".to_owned())?;
+            let index = self.unsqueeze(-1);
+            let zero = index.zero();
+            let index = index.less(&zero).where_(&(&index + depth as f64), &index);
+            Ok(index.equal(&self.engine().ramp(depth)))
+        })
+    }
+
+    /// 0, or false, in the type of this tensor.
+    pub(crate) fn zero(&self) -> Tensor {
+        Tensor::fill(self.engine(), self.dtype(), 0.0)
+    }
+}
