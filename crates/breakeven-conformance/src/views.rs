@@ -39,7 +39,18 @@ pub fn all(shape: impl Into<Shape>) -> Vec<(&'static str, Layout)> {
         ("repeated along the last axis", repeated(&shape, &[last])),
         ("one element", repeated(&shape, &(0..shape.rank()).collect::<Vec<_>>())),
     ]);
+    if last > 0 {
+        views.push(("overlapping windows", windows(&shape, [1, 1])));
+        views.push(("windows two apart, dilated by three", windows(&shape, [2, 3])));
+    }
     views
+}
+
+/// Windows over an axis just long enough: the last axis runs along a window, the one before counts windows.
+fn windows(shape: &Shape, apart: [usize; 2]) -> Layout {
+    let (lead, &[count, size]) = shape.split_last_chunk().expect("windows have two axes");
+    let extent = (count - 1) * apart[0] + (size - 1) * apart[1] + 1;
+    Layout::dense([lead, &[extent]].concat().as_slice()).window(lead.len(), count, size, apart)
 }
 
 /// The part of a larger dense tensor whose `axis` has `extent` elements.

@@ -79,6 +79,22 @@ impl Layout {
         out
     }
 
+    /// Along `axis`, `count` windows of `size` elements; windows lie `apart[0]` elements from each other and neighbours in
+    /// a window `apart[1]`. The new last axis runs along a window.
+    ///
+    /// # Panics
+    /// When the rank is over [`MAX_RANK`] then.
+    pub fn window(&self, axis: usize, count: usize, size: usize, apart: [usize; 2]) -> Layout {
+        let [step, dilation] = apart;
+        let mut out = self.clone();
+        out.shape =
+            (0..self.shape.rank()).map(|a| if a == axis { count } else { self.shape[a] }).chain([size]).collect();
+        // Only a step that is never taken can be too large for an axis.
+        out.strides[axis] = self.strides[axis].wrapping_mul(step as isize);
+        out.strides.push(self.strides[axis].wrapping_mul(dilation as isize));
+        out
+    }
+
     /// The same elements in the same order under another shape, where that needs no copy.
     pub fn reshape(&self, shape: &Shape) -> Option<Layout> {
         if shape.elements() != self.shape.elements() {
@@ -145,11 +161,58 @@ impl Layout {
         Some((at(reach(-1)), at(reach(1))))
     }
 
-    /// How many different storage elements the view reads: broadcast axes count once.
+    /// How many different storage elements the view reads: broadcast axes count once, and so does what several windows
+    /// see. At most a few too many where axes overlap in steps that do not divide each other.
     pub fn distinct(&self) -> usize {
-        let axes = self.shape.iter().zip(&self.strides);
-        axes.map(|(&n, &s)| if s == 0 { n.min(1) } else { n }).product()
+        if self.shape.is_empty() {
+            return 0;
+        }
+        let (mut distinct, mut reach, mut unit) = (1usize, 0usize, 0usize);
+        for (extent, step) in self.progressions() {
+            unit = gcd(unit, step);
+            let overlaps = step <= reach;
+            reach += (extent - 1) * step;
+            distinct *= extent;
+            if overlaps {
+                distinct = distinct.min(reach / unit + 1);
+            }
+        }
+        distinct
     }
+
+    /// True when each axis steps over all that the finer ones reach, so that no two elements have one place. Layouts that
+    /// interleave finer than that may say no.
+    pub fn is_injective(&self) -> bool {
+        let axes = self.shape.iter().zip(&self.strides).filter(|(n, _)| **n > 1);
+        let mut steps: Vec<(usize, usize)> = axes.map(|(&n, &s)| (s.unsigned_abs(), n)).collect();
+        steps.sort_unstable();
+        let mut reach = 0;
+        steps.into_iter().all(|(step, extent)| {
+            let is_over = step > reach;
+            reach += (extent - 1) * step;
+            is_over
+        })
+    }
+
+    /// Axes as sets of places, finest first: extents and steps, where axes that fill or cover each other's steps are one.
+    fn progressions(&self) -> Vec<(usize, usize)> {
+        let axes = self.shape.iter().zip(&self.strides).filter(|(n, s)| **n > 1 && **s != 0);
+        let mut steps: Vec<(usize, usize)> = axes.map(|(&n, &s)| (s.unsigned_abs(), n)).collect();
+        steps.sort_unstable();
+        let mut merged: Vec<(usize, usize)> = Vec::with_capacity(steps.len());
+        for (step, extent) in steps {
+            let closes = |(n, s): &&mut (usize, usize)| step % *s == 0 && step / *s <= *n;
+            match merged.iter_mut().find(closes) {
+                Some((n, s)) => *n += (extent - 1) * (step / *s),
+                None => merged.push((extent, step)),
+            }
+        }
+        merged
+    }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Iterator of [`Layout::positions`].
@@ -224,5 +287,30 @@ mod tests {
         let stored = Layout::dense_in_order(&shape, &[0, 2, 1, 3]);
         assert!(stored.permute(&[0, 2, 1, 3]).is_dense());
         assert_eq!(stored.distinct(), shape.elements());
+    }
+
+    #[test]
+    fn what_windows_share_is_one_place() {
+        let image = Layout::dense([2, 9, 7]);
+        let check = |layout: &Layout| {
+            let mut places = positions(layout);
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(layout.distinct(), places.len(), "{layout:?}");
+            assert!(!layout.is_injective() || places.len() == layout.shape.elements(), "{layout:?}");
+        };
+        for (size, step, dilation) in [(3, 1, 1), (2, 2, 1), (3, 2, 1), (2, 3, 1), (2, 1, 3), (3, 2, 2), (1, 2, 1)] {
+            let count = |extent: usize| (extent - 1 - (size - 1) * dilation) / step + 1;
+            let rows = image.window(1, count(9), size, [step, dilation]);
+            let both = rows.window(2, count(7), size, [step, dilation]);
+            [&rows, &both, &both.permute(&[0, 2, 1, 4, 3])].into_iter().for_each(check);
+            check(&both.slice(3, size - 1, size, -1));
+            assert_eq!(both.is_injective(), step >= size && dilation == 1, "{size} {step} {dilation}");
+        }
+        check(&Layout::dense([4, 5]).broadcast(&[3, 4, 5].into()).unwrap());
+        check(&Layout::dense([4, 5]).slice(0, 0, 0, 1));
+        let interleaved = Layout { strides: [2isize, 3].into_iter().collect(), ..Layout::dense([3, 2]) };
+        assert!(!interleaved.is_injective());
+        assert_eq!(interleaved.distinct(), 6);
     }
 }

@@ -54,6 +54,18 @@ pub enum View {
         /// Distance between neighbours, not 0.
         step: isize,
     },
+    /// A sliding window: `out[.., i, .., j] = in[.., i * step + j * dilation, ..]`. The axis counts windows, and a new last
+    /// axis runs along a window. Only whole windows count. Elements that several windows see stand in one place.
+    Window {
+        /// The axis that the window slides along.
+        axis: usize,
+        /// Elements of one window, at least 1.
+        size: usize,
+        /// Distance between windows, at least 1.
+        step: usize,
+        /// Distance between neighbours in a window, at least 1.
+        dilation: usize,
+    },
 }
 
 /// A reduction over some axes. The result keeps the other axes, in order.
@@ -167,6 +179,7 @@ impl Op {
             Op::View(View::Permute(_)) => "permute",
             Op::View(View::Broadcast(_)) => "broadcast",
             Op::View(View::Slice { .. }) => "slice",
+            Op::View(View::Window { .. }) => "window",
             Op::Reduce(r) => r.fold.name(),
             Op::RowWise(r, _) => r.name(),
             Op::MatMul => "matmul",

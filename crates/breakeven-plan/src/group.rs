@@ -7,7 +7,7 @@ use breakeven_ir::{DType, Fold, Graph, Layout, NodeId, Op, Shape};
 use smallvec::SmallVec;
 
 use crate::Policy;
-use crate::index::{axes_last, compose, inverse, is_injective};
+use crate::index::{axes_last, compose, inverse};
 use crate::resolve::{Resolved, Role};
 
 /// Where in a kernel something is read.
@@ -264,7 +264,7 @@ impl Grouping<'_> {
     fn absorb_elementwise(&mut self, id: NodeId) -> Option<()> {
         let (index, leaf) = self.reader(id)?;
         let member = Member { node: id, at: leaf.layout.clone() };
-        let reads = reads(self.graph, self.resolved, &member, None).filter(|_| is_injective(&member.at))?;
+        let reads = reads(self.graph, self.resolved, &member, None).filter(|_| member.at.is_injective())?;
         let group = &self.groups[index];
         let is_variable = |read: &&(NodeId, Layout)| !matches!(self.resolved.role(read.0), Role::Constant(_));
         let is_new = |(node, layout): &&(NodeId, Layout)| {

@@ -47,11 +47,6 @@ pub(crate) fn normal(mut layout: Layout) -> Layout {
     layout
 }
 
-/// True when no two indices have one position.
-pub(crate) fn is_injective(layout: &Layout) -> bool {
-    layout.shape.iter().zip(&layout.strides).all(|(&extent, &stride)| extent == 1 || stride != 0)
-}
-
 /// `axes` of `0..rank` moved behind the others, each part in order.
 pub(crate) fn axes_last(rank: usize, axes: &[usize]) -> Vec<usize> {
     (0..rank).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect()
@@ -123,6 +118,11 @@ mod tests {
         check(&turned, &Layout::dense([4, 6]).slice(0, 1, 1, 1).broadcast(&[3, 6].into()).unwrap(), true);
         check(&Layout::dense([4]).broadcast(&[3, 4].into()).unwrap(), &Layout::dense([12]).slice(0, 1, 5, 2), false);
         check(&Layout::dense([3, 3]).permute(&[1, 0]), &Layout::dense([9]).slice(0, 0, 3, 4), true);
+        let windows = Layout::dense([9]).window(0, 4, 3, [2, 1]);
+        check(&windows, &Layout::dense([12]), false);
+        check(&windows, &Layout::dense([4, 3]).permute(&[1, 0]), true);
+        check(&Layout::dense([4, 6]), &Layout::dense([24]).window(0, 5, 3, [4, 2]), true);
+        check(&turned, &Layout::dense([4, 6]).window(1, 2, 3, [3, 1]), true);
     }
 
     #[test]
@@ -132,5 +132,6 @@ mod tests {
         assert!(back.is_dense());
         assert!(inverse(&Layout::dense([4]).slice(0, 3, 4, -1)).is_none());
         assert!(inverse(&Layout::dense([4]).slice(0, 0, 2, 2)).is_none());
+        assert!(inverse(&Layout::dense([4]).window(0, 3, 2, [1, 1])).is_none());
     }
 }

@@ -53,7 +53,8 @@ fn order_of(seen: &Layout, stored: &Layout) -> Option<Vec<usize>> {
     let (wanted, all) = (axes(seen), axes(stored));
     let same = |a: usize, b: usize| seen.shape[a] == stored.shape[b] && seen.strides[a] == stored.strides[b];
     let found: Option<Vec<usize>> = wanted.iter().map(|&a| all.iter().copied().find(|&b| same(a, b))).collect();
-    let order = found.filter(|found| found.len() == all.len() && seen.offset == 0)?;
+    let each_once = |found: &Vec<usize>| all.iter().all(|axis| found.contains(axis)) && found.len() == all.len();
+    let order = found.filter(|found| each_once(found) && seen.offset == 0)?;
     let ones = (0..stored.shape.rank()).filter(|axis| !all.contains(axis));
     Some(ones.chain(order).collect())
 }

@@ -195,3 +195,56 @@ fn a_kernel_of_many_tensors_is_divided_to_fit_few_bindings() {
     let impossible = try_plan(&graph, &Home::default(), &policy, &[cpu(), tight(2, 128)]).unwrap_err();
     assert!(impossible.to_string().contains("binds"), "{impossible}");
 }
+
+fn pooled(w: &mut Write, fold: Fold, windows: NodeId, axes: &[usize]) -> NodeId {
+    w.op(Op::Reduce(Reduce { fold, axes: axes.into() }), &[windows])
+}
+
+#[test]
+fn pooling_and_depthwise_convolution_read_windows_without_a_copy() {
+    let mut w = Write(Graph::new());
+    let (x, filter) = (w.input(&[2, 3, 9, 7]), w.input(&[3, 3, 2]));
+    let activated = w.map("relu", &[x]);
+    let rows = w.window(activated, 2, 3, [2, 1]);
+    let windows = w.window(rows, 3, 2, [1, 2]);
+    let largest = pooled(&mut w, Fold::Max, windows, &[4, 5]);
+    let filter = w.reshape(filter, &[1, 3, 1, 1, 3, 2]);
+    let filter = w.broadcast(filter, &[2, 3, 4, 5, 3, 2]);
+    let weighted = w.map("mul", &[windows, filter]);
+    let convolved = pooled(&mut w, Fold::Sum, weighted, &[4, 5]);
+    w.0.want(largest);
+    w.0.want(convolved);
+    for policy in [Policy::default(), Policy { fuse: false, ..Policy::default() }] {
+        let plan = check_on(&w.0, &Home::default(), &policy, &[cpu()], "windows");
+        assert_eq!(plan.counts.layout_copies, 0);
+        // What several windows see is computed once, never in each of them.
+        assert_eq!(plan.counts.launches[0], if policy.fuse { 3 } else { 4 });
+    }
+}
+
+#[test]
+fn a_product_with_windows_costs_one_counted_copy() {
+    let mut w = Write(Graph::new());
+    let (x, weight) = (w.input(&[2, 6, 5, 3]), w.input(&[12, 4]));
+    let rows = w.window(x, 1, 2, [1, 1]);
+    let windows = w.window(rows, 2, 2, [1, 1]);
+    let columns = w.permute(windows, &[0, 1, 2, 4, 5, 3]);
+    let columns = w.reshape(columns, &[2 * 5 * 4, 12]);
+    let product = w.op(Op::MatMul, &[columns, weight]);
+    w.0.want(product);
+    let plan = check_on(&w.0, &Home::default(), &Policy::default(), &[cpu()], "im2col");
+    assert_eq!((plan.counts.layout_copies, plan.counts.launches[0]), (1, 2));
+}
+
+#[test]
+fn windows_that_are_wanted_are_a_view_of_what_they_look_at() {
+    let mut w = Write(Graph::new());
+    let x = w.input(&[2, 8]);
+    let y = w.map("neg", &[x]);
+    let windows = w.window(y, 1, 3, [1, 2]);
+    let flipped = w.slice(windows, 1, 3, 4, -1);
+    w.0.want(windows);
+    w.0.want(flipped);
+    let plan = check_on(&w.0, &Home::default(), &Policy::default(), &[cpu()], "wanted windows");
+    assert_eq!(plan.counts.launches[0], 1);
+}

@@ -101,6 +101,19 @@ impl Tensor {
         })
     }
 
+    /// Windows of `size` elements that slide along `axis`: the axis counts windows, `step` apart, and a new last axis runs
+    /// along a window, whose elements lie `dilation` apart. What does not fill a window is left out, and an axis shorter
+    /// than one has none. Pooling and convolution are folds over windows: `x.window(2, 3, 2, 1).max(-1)`.
+    ///
+    /// `size`, `step` and `dilation` must be at least 1.
+    #[must_use]
+    #[track_caller]
+    pub fn window(&self, along: isize, size: usize, step: usize, dilation: usize) -> Tensor {
+        self.view(Location::caller(), |shape| {
+            Ok(View::Window { axis: axis("window", along, shape.rank())?, size, step, dilation })
+        })
+    }
+
     /// A new axis of extent 1 before `axis`; -1 puts it last.
     #[must_use]
     #[track_caller]

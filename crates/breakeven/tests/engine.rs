@@ -46,6 +46,21 @@ fn views_read_right() {
 }
 
 #[test]
+fn windows_pool_and_convolve() {
+    let e = engine();
+    let x = count(&e, &[1, 4, 5]);
+    let windows = x.window(1, 2, 2, 1).window(2, 3, 1, 2);
+    check(&windows, &[1, 2, 1, 2, 3], &[0., 2., 4., 5., 7., 9., 10., 12., 14., 15., 17., 19.]);
+    check(&windows.max([-2, -1]), &[1, 2, 1], &[9.0, 19.0]);
+    let filter = e.tensor(&[1.0, 0.0, -1.0, 0.5, 0.0, 0.5], [2, 3]);
+    check(&(&windows * &filter).sum([-2, -1]), &[1, 2, 1], &[3.0, 13.0]);
+    check(&windows.reshape([2, 6]).matmul(&filter.reshape([6, 1])), &[2, 1], &[3.0, 13.0]);
+    check(&x.window(-1, 6, 1, 1), &[1, 4, 0, 6], &[]);
+    let wrong = x.window(1, 0, 1, 1).to_vec::<f32>().unwrap_err();
+    assert!(wrong.to_string().contains("must be at least 1"), "{wrong}");
+}
+
+#[test]
 fn reductions_take_any_axes() {
     let e = engine();
     let x = count(&e, &[2, 3, 2]);

@@ -130,7 +130,8 @@ impl Grow {
     }
 
     fn looked_at(&mut self, x: NodeId, dims: &[usize]) -> NodeId {
-        match self.random.below(4) {
+        match self.random.below(5) {
+            4 if !dims.is_empty() && dims.len() < 6 => self.windowed(x, dims),
             0 => {
                 let mut axes: Vec<usize> = (0..dims.len()).collect();
                 (1..dims.len()).for_each(|i| axes.swap(i, self.random.below(i + 1)));
@@ -154,6 +155,15 @@ impl Grow {
             }
             _ => x,
         }
+    }
+
+    /// Windows that often overlap, along an axis that has at least one.
+    fn windowed(&mut self, x: NodeId, dims: &[usize]) -> NodeId {
+        let axis = self.random.below(dims.len());
+        let dilation = 1 + self.random.below(2);
+        let size = 1 + self.random.below(dims[axis].div_ceil(dilation).clamp(1, 3));
+        let step = 1 + self.random.below(3);
+        self.w.window(x, axis, size, [step, dilation])
     }
 
     fn reshaped(&mut self, dims: &[usize]) -> Vec<usize> {

@@ -60,6 +60,12 @@ impl Write {
         self.op(Op::View(View::Slice { axis, start, count, step }), &[x])
     }
 
+    /// Windows along an axis, `apart[0]` elements from each other; neighbours in a window lie `apart[1]` apart.
+    pub fn window(&mut self, x: NodeId, axis: usize, size: usize, apart: [usize; 2]) -> NodeId {
+        let [step, dilation] = apart;
+        self.op(Op::View(View::Window { axis, size, step, dilation }), &[x])
+    }
+
     /// A fold over some axes.
     pub fn reduce(&mut self, fold: Fold, x: NodeId, axes: &[usize]) -> NodeId {
         self.op(Op::Reduce(Reduce { fold, axes: axes.into() }), &[x])

@@ -55,6 +55,11 @@ impl Write {
         self.op(Op::View(View::Slice { axis, start, count, step }), &[x])
     }
 
+    pub fn window(&mut self, x: NodeId, axis: usize, size: usize, apart: [usize; 2]) -> NodeId {
+        let [step, dilation] = apart;
+        self.op(Op::View(View::Window { axis, size, step, dilation }), &[x])
+    }
+
     pub fn fill(&mut self, value: f64, shape: &[usize]) -> NodeId {
         let one = self.0.fill(breakeven_ir::DType::F32, value);
         self.broadcast(one, shape)

@@ -71,7 +71,8 @@ fn grow(w: &mut Write, random: &mut Random, known: &[NodeId]) -> Option<NodeId> 
     if w.0.node(x).spec.dtype == DType::Bool {
         return Some(from_mask(w, random, known, x, &shape));
     }
-    match random.below(17) {
+    match random.below(18) {
+        17 if !dims.is_empty() && dims.len() < 5 => Some(windowed(w, random, x, &dims)),
         14 => Some(w.map("is_nan", &[x])),
         15 => {
             let wide = w.op(Op::Cast(DType::F64), &[x]);
@@ -116,6 +117,12 @@ fn sliced(w: &mut Write, random: &mut Random, x: NodeId, dims: &[usize]) -> Node
     let start = random.below(dims[axis] - count + 1);
     let flip = random.below(2) == 0;
     if flip { w.slice(x, axis, start + count - 1, count, -1) } else { w.slice(x, axis, start, count, 1) }
+}
+
+fn windowed(w: &mut Write, random: &mut Random, x: NodeId, dims: &[usize]) -> NodeId {
+    let axis = random.below(dims.len());
+    let (size, apart) = (1 + random.below(3), [1 + random.below(2), 1 + random.below(2)]);
+    w.window(x, axis, if dims[axis] > (size - 1) * apart[1] { size } else { 1 }, apart)
 }
 
 fn product(w: &mut Write, random: &mut Random, x: NodeId, dims: &[usize]) -> NodeId {
