@@ -94,6 +94,12 @@ impl HostBytes {
     }
 }
 
+impl<T: Element> From<Vec<T>> for HostBytes {
+    fn from(elements: Vec<T>) -> HostBytes {
+        HostBytes::from_vec(elements)
+    }
+}
+
 impl Deref for HostBytes {
     type Target = [u8];
     fn deref(&self) -> &[u8] {

@@ -19,6 +19,7 @@
 #![deny(unsafe_code)]
 
 mod builder;
+mod bytes;
 mod cache;
 pub mod calibrate;
 mod compose;
@@ -55,6 +56,7 @@ pub use compose::{
 pub use devices::DeviceState;
 pub use engine::{DeviceReport, Engine, EngineOptions};
 pub use error::{Error, Result};
+pub use half::{bf16, f16};
 pub use operators::Operand;
 pub use ops::{concat, stack};
 pub use reduce::Axes;

@@ -4,9 +4,10 @@ mod header;
 
 use std::path::{Path, PathBuf};
 
-use breakeven_device::{HostBytes, HostMemory};
-use breakeven_ir::{DType, Shape, Spec};
+use breakeven_device::HostBytes;
+use breakeven_ir::{Shape, Spec};
 
+use crate::bytes::{aligned, are_elements};
 use crate::{Engine, Error, Result, Tensor, mapped};
 use header::Entry;
 
@@ -46,7 +47,7 @@ impl Weights {
         let entry = &self.entries[at.map_err(|_| self.problem(self.missing(name)))?];
         let spec = spec(entry).map_err(|message| self.problem(format!("tensor '{name}' {message}")))?;
         let bytes = aligned(self.file.slice(entry.bytes.clone()), spec.dtype);
-        if spec.dtype == DType::Bool && bytes.iter().any(|&byte| byte > 1) {
+        if !are_elements(&bytes, spec.dtype) {
             return Err(self.problem(format!("tensor '{name}' holds truth values that are neither 0 nor 1")));
         }
         Ok(self.engine.from_bytes(bytes, spec))
@@ -72,15 +73,6 @@ fn spec(entry: &Entry) -> std::result::Result<Spec, String> {
     let dims: Vec<usize> = entry.shape.iter().map(|&extent| extent as usize).collect();
     let shape = Shape::new(&dims).map_err(|error| format!("has shape {dims:?}: {}", error.message))?;
     Ok(Spec::new(dtype, shape))
-}
-
-fn aligned(bytes: HostBytes, dtype: DType) -> HostBytes {
-    if (bytes.as_ptr() as usize).is_multiple_of(dtype.bytes()) {
-        return bytes;
-    }
-    let mut copy = HostMemory::zeroed(bytes.len());
-    copy.copy_from_slice(&bytes);
-    HostBytes::shared(std::sync::Arc::new(copy))
 }
 
 /// How many bytes must be put in, taken out or replaced to make one name of the other.

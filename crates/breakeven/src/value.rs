@@ -85,6 +85,15 @@ impl Value {
             _ => self.layout.positions().map(one).collect(),
         }
     }
+
+    /// Elements in row-major order of the view as bytes, from bytes of the whole storage.
+    pub fn dense_bytes(&self, bytes: &[u8]) -> Vec<u8> {
+        let width = self.spec.dtype.bytes();
+        if self.layout.is_contiguous() {
+            return bytes[self.layout.offset * width..][..self.spec.shape.elements() * width].to_vec();
+        }
+        self.layout.positions().flat_map(|at| &bytes[at * width..][..width]).copied().collect()
+    }
 }
 
 fn read_element<T: Element>(bytes: &[u8]) -> T {
