@@ -120,16 +120,3 @@ impl Tensor {
         self.broadcast_to(dims)
     }
 }
-
-impl Tensor {
-    /// Windows of `size` elements, `dilation` apart, one every `step` elements along `axis`: they lie along a new last axis.
-    pub(crate) fn window(&self, axis: isize, size: usize, step: usize, dilation: usize) -> Tensor {
-        let (n, reach) = (self.shape()[axis as usize], (size - 1) * dilation + 1);
-        let count = n.checked_sub(reach).map_or(0, |room| room / step + 1);
-        let places = (0..count).flat_map(|i| (0..size).map(move |j| (i * step + j * dilation) as i64));
-        let index = self.engine().from_vec(places.collect::<Vec<_>>(), [count, size]);
-        let last = self.shape().rank() as isize + 1;
-        let order: Vec<isize> = (0..last).filter(|&a| a != axis + 1).chain([axis + 1]).collect();
-        self.gather(axis, &index).permute(&order)
-    }
-}
