@@ -18,7 +18,7 @@ impl Engine {
     /// use breakeven::{DType, Engine, Spec};
     ///
     /// let engine = Engine::builder().gpus(false).build()?;
-    /// let halves = engine.tensor_from_bytes(Spec::new(DType::F16, [2]), vec![0x00, 0x3c, 0x00, 0xc0])?;
+    /// let halves = engine.tensor_from_bytes(Spec::new(DType::F16, [2]), vec![0x00u8, 0x3c, 0x00, 0xc0])?;
     /// assert_eq!(halves.cast(DType::F32).to_vec::<f32>()?, [1.0, -2.0]);
     /// assert_eq!(halves.to_bytes()?, [0x00, 0x3c, 0x00, 0xc0]);
     /// # Ok::<(), breakeven::Error>(())
