@@ -29,6 +29,7 @@ pub fn write(cases: &[Case], columns: &[Column]) -> String {
     let mut page = String::from(HEAD);
     suites(&mut page, cases, columns);
     failures(&mut page, cases, columns);
+    incomparable(&mut page, cases, columns);
     for column in columns {
         reasons(&mut page, cases, column);
     }
@@ -46,9 +47,10 @@ answer has failed. *Our types* are f64, f32, f16, bf16, i64, i32, u8 and bool.
 ";
 
 fn suites(page: &mut String, cases: &[Case], columns: &[Column]) {
-    let heads: Vec<String> = columns.iter().map(|c| format!("{} passed | unsupported | failed |", c.device)).collect();
+    let heads: Vec<String> =
+        columns.iter().map(|c| format!("{} passed | unsupported | not comparable | failed |", c.device)).collect();
     let _ = writeln!(page, "\n## Suites\n\n| suite | cases | {}", heads.join(" "));
-    let _ = writeln!(page, "|--|--|{}", "--|--|--|".repeat(columns.len()));
+    let _ = writeln!(page, "|--|--|{}", "--|--|--|--|".repeat(columns.len()));
     let kinds: std::collections::BTreeSet<&str> = cases.iter().map(|case| case.kind.as_str()).collect();
     for kind in kinds {
         row(page, kind, cases, columns, |case| case.kind == kind);
@@ -60,19 +62,20 @@ fn suites(page: &mut String, cases: &[Case], columns: &[Column]) {
 fn row(page: &mut String, name: &str, cases: &[Case], columns: &[Column], is_in: impl Fn(&Case) -> bool) {
     let _ = write!(page, "| {name} | {} |", cases.iter().filter(|case| is_in(case)).count());
     for column in columns {
-        let [passed, unsupported, failed] = counts(cases, column, &is_in);
-        let _ = write!(page, " {passed} | {unsupported} | {failed} |");
+        let [passed, unsupported, incomparable, failed] = counts(cases, column, &is_in);
+        let _ = write!(page, " {passed} | {unsupported} | {incomparable} | {failed} |");
     }
     page.push('\n');
 }
 
-fn counts(cases: &[Case], column: &Column, is_in: impl Fn(&Case) -> bool) -> [usize; 3] {
-    let mut counts = [0; 3];
+fn counts(cases: &[Case], column: &Column, is_in: impl Fn(&Case) -> bool) -> [usize; 4] {
+    let mut counts = [0; 4];
     for (_, outcome) in cases.iter().zip(&column.outcomes).filter(|(case, _)| is_in(case)) {
         counts[match outcome {
             Outcome::Passed => 0,
             Outcome::Unsupported(_) => 1,
-            Outcome::Failed(_) => 2,
+            Outcome::Incomparable(_) => 2,
+            Outcome::Failed(_) => 3,
         }] += 1;
     }
     counts
@@ -88,6 +91,16 @@ fn failures(page: &mut String, cases: &[Case], columns: &[Column]) {
     let lines: Vec<String> = failed.collect();
     let text = if lines.is_empty() { "None.".to_owned() } else { lines.join("\n") };
     let _ = writeln!(page, "\n## Failed\n\n{text}");
+}
+
+fn incomparable(page: &mut String, cases: &[Case], columns: &[Column]) {
+    let mut lines = std::collections::BTreeSet::new();
+    for (case, outcome) in columns.iter().flat_map(|column| cases.iter().zip(&column.outcomes)) {
+        if let Outcome::Incomparable(why) = outcome {
+            lines.insert(format!("- {}: {why}.", case.name));
+        }
+    }
+    let _ = writeln!(page, "\n## Not comparable\n\n{}", lines.into_iter().collect::<Vec<_>>().join("\n"));
 }
 
 fn reasons(page: &mut String, cases: &[Case], column: &Column) {

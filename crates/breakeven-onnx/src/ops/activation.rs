@@ -30,7 +30,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 ];
 
 /// `x * sigmoid(alpha * x)`
-pub(super) fn swish(x: &Tensor, alpha: f64) -> Tensor {
+fn swish(x: &Tensor, alpha: f64) -> Tensor {
     if alpha == 1.0 { x.silu() } else { x * (x * alpha).sigmoid() }
 }
 

@@ -1,15 +1,22 @@
 //! The operators: one small function each, in a table of its family.
 
 mod activation;
+mod attention;
 mod control;
 mod elementwise;
+mod image;
+mod linear;
+mod loss;
 mod norm;
 mod product;
+mod random;
 mod recurrent;
 mod reduce;
+mod resize;
 mod select;
 mod sequence;
 mod shape;
+mod signal;
 mod window;
 
 use breakeven::Tensor;
@@ -58,22 +65,33 @@ const fn many(
 /// Families of the standard domain.
 const STANDARD: &[&[Operator]] = &[
     activation::OPERATORS,
+    attention::OPERATORS,
     control::OPERATORS,
     elementwise::OPERATORS,
+    image::OPERATORS,
+    linear::OPERATORS,
+    loss::OPERATORS,
     norm::OPERATORS,
     product::OPERATORS,
+    random::OPERATORS,
     recurrent::OPERATORS,
     reduce::OPERATORS,
+    resize::OPERATORS,
     select::OPERATORS,
     sequence::OPERATORS,
     shape::OPERATORS,
+    signal::OPERATORS,
     window::OPERATORS,
 ];
+
+/// Families of the domain of operators that are not settled yet.
+const PREVIEW: &[&[Operator]] = &[attention::PREVIEW];
 
 /// The operator `name` of `domain`.
 pub(crate) fn find(domain: &str, name: &str) -> Option<&'static Operator> {
     let families = match domain {
         "" => STANDARD,
+        "ai.onnx.preview" => PREVIEW,
         _ => return None,
     };
     families.iter().flat_map(|family| family.iter()).find(|operator| operator.name == name)
