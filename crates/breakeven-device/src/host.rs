@@ -83,6 +83,16 @@ impl HostBytes {
         HostBytes::shared(Arc::new(Elements(elements)))
     }
 
+    /// The same bytes at an address that `alignment`, at most 64, divides: copied only where they lie elsewhere.
+    pub fn aligned(self, alignment: usize) -> HostBytes {
+        if (self.as_ptr() as usize).is_multiple_of(alignment) {
+            return self;
+        }
+        let mut copy = HostMemory::zeroed(self.len());
+        copy.copy_from_slice(&self);
+        HostBytes::shared(Arc::new(copy))
+    }
+
     /// A part of these bytes.
     ///
     /// # Panics
@@ -154,6 +164,15 @@ mod tests {
         let bytes = HostBytes::from_vec(data);
         assert_eq!(bytes.as_ptr(), place);
         assert_eq!(&*bytes.slice(4..8), 2.0f32.to_le_bytes());
+    }
+
+    #[test]
+    fn bytes_are_copied_only_where_they_lie_askew() {
+        let bytes = HostBytes::from_vec(vec![1u32, 2]);
+        assert_eq!(bytes.clone().aligned(4).as_ptr(), bytes.as_ptr());
+        let odd = bytes.slice(1..6);
+        let even = odd.clone().aligned(4);
+        assert_eq!((&*even, even.as_ptr() as usize % 4), (&*odd, 0));
     }
 
     #[test]

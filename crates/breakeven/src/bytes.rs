@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use breakeven_device::{HostBytes, HostMemory};
+use breakeven_device::HostBytes;
 use breakeven_ir::{CallError, DType, Spec};
 
 use crate::value::Value;
@@ -54,12 +54,10 @@ pub(crate) fn are_elements(bytes: &[u8], dtype: DType) -> bool {
     dtype != DType::Bool || bytes.iter().all(|&byte| byte <= 1)
 }
 
+/// What devices that work in the host's memory ask for at least.
+const LEAST_ALIGNMENT: usize = 4;
+
 /// The same bytes where elements of `dtype` may be read in place.
 pub(crate) fn aligned(bytes: HostBytes, dtype: DType) -> HostBytes {
-    if (bytes.as_ptr() as usize).is_multiple_of(dtype.bytes()) {
-        return bytes;
-    }
-    let mut copy = HostMemory::zeroed(bytes.len());
-    copy.copy_from_slice(&bytes);
-    HostBytes::shared(Arc::new(copy))
+    bytes.aligned(dtype.bytes().max(LEAST_ALIGNMENT))
 }

@@ -94,7 +94,7 @@ impl Engine {
     }
 
     /// True for clones of one engine.
-    pub(crate) fn is_same(&self, other: &Engine) -> bool {
+    pub fn is_same(&self, other: &Engine) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }

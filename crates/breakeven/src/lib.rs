@@ -57,6 +57,7 @@ pub use devices::DeviceState;
 pub use engine::{DeviceReport, Engine, EngineOptions};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
+pub use mapped::map_file;
 pub use operators::Operand;
 pub use ops::{concat, stack};
 pub use reduce::Axes;

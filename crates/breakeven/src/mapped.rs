@@ -10,7 +10,10 @@ use memmap2::Mmap;
 use crate::{Error, Result};
 
 /// The bytes of the file at `path`, read from disk only where they are looked at.
-pub(crate) fn map(path: &Path) -> Result<HostBytes> {
+///
+/// While they live, no other program may truncate the file: as with every mapped file, the system then ends the process
+/// that reads the missing part. Replacing the file by renaming another is fine.
+pub fn map_file(path: &Path) -> Result<HostBytes> {
     let problem = |error: std::io::Error| Error::file(path, format!("cannot be read: {error}"));
     let file = File::open(path).map_err(problem)?;
     let about = file.metadata().map_err(problem)?;
@@ -22,7 +25,7 @@ pub(crate) fn map(path: &Path) -> Result<HostBytes> {
     }
     // SAFETY: the map is private and never written through. Its bytes are only read as plain data for which every bit
     // pattern is valid, so a file that another program changes meanwhile can give wrong numbers, but no invalid value.
-    // That no program truncates it is the contract that `Weights::open` states.
+    // That no program truncates it is the contract stated above.
     let map = unsafe { Mmap::map(&file) }.map_err(problem)?;
     Ok(HostBytes::shared(std::sync::Arc::new(map)))
 }

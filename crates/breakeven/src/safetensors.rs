@@ -31,7 +31,7 @@ impl Weights {
     /// system then ends the process that reads the missing part. Replacing the file by renaming another is fine.
     pub fn open(engine: &Engine, path: impl AsRef<Path>) -> Result<Weights> {
         let path = path.as_ref();
-        let file = mapped::map(path)?;
+        let file = mapped::map_file(path)?;
         let entries = header::read(&file).map_err(|message| Error::file(path, message))?.into();
         Ok(Weights { engine: engine.clone(), path: path.to_owned(), file, entries })
     }

@@ -16,7 +16,7 @@ pub enum Coordinates {
     HalfPixelSymmetric,
     /// As `HalfPixel`, but an axis of one element shows place 0.
     PytorchHalfPixel,
-    /// First meets first and last meets last.
+    /// First meets first and last meets last, where the scale fits the size.
     AlignCorners,
     /// Places times the scale.
     Asymmetric,
@@ -118,7 +118,8 @@ impl Resize {
                 let adjusted = count / (n * self.scale);
                 n / 2.0 * (1.0 - adjusted) + (i + 0.5) / self.scale - 0.5
             }
-            Coordinates::AlignCorners => i * (n - 1.0) / (count - 1.0),
+            // A scale that does not fit the size counts, as in ONNX.
+            Coordinates::AlignCorners => i * (n - 1.0) / (n * self.scale - 1.0),
             Coordinates::Asymmetric => i / self.scale,
             Coordinates::Crop(from, to) if self.count == 1 => 0.5 * (from + to) * (n - 1.0),
             Coordinates::Crop(from, to) => from * (n - 1.0) + i * (to - from) * (n - 1.0) / (count - 1.0),

@@ -1,0 +1,280 @@
+//! Attention in its several forms.
+
+use breakeven::{DType, Pad, Tensor, concat, stack};
+
+use super::{Operator, extents, many, one};
+use crate::call::{Call, Result};
+use crate::error::{unsupported, wrong};
+use crate::value::Item;
+
+const ATTENTION: &[&str] = &[
+    "is_causal",
+    "kv_num_heads",
+    "left_window_size",
+    "q_num_heads",
+    "qk_matmul_output_mode",
+    "right_window_size",
+    "scale",
+    "softcap",
+    "softmax_precision",
+];
+
+/// The family.
+pub(super) const OPERATORS: &[Operator] = &[
+    many("Attention", ATTENTION, attention),
+    many("LinearAttention", &["chunk_size", "kv_num_heads", "q_num_heads", "scale", "update_rule"], linear_attention),
+    one("RotaryEmbedding", &["interleaved", "num_heads", "rotary_embedding_dim"], rotary),
+];
+
+/// Operators of the domain `ai.onnx.preview`.
+pub(super) const PREVIEW: &[Operator] =
+    &[one("FlexAttention", &["prob_mod", "scale", "score_mod", "softmax_precision"], flex_attention)];
+
+/// `[batch, steps, heads * width]` as `[batch, heads, steps, width]`.
+fn by_heads(x: &Tensor, heads: usize) -> Result<Tensor> {
+    match x.check()?.shape[..] {
+        [batch, steps, all] if heads > 0 && all % heads == 0 => {
+            Ok(x.reshape([batch, steps, heads, all / heads]).permute(&[0, 2, 1, 3]))
+        }
+        _ => wrong(format!("{heads} heads do not divide {}", x.shape())),
+    }
+}
+
+/// The inverse of `by_heads`.
+fn joined(x: &Tensor) -> Result<Tensor> {
+    let &[batch, heads, steps, width] = &x.check()?.shape[..] else { return wrong("takes tensors of rank 4") };
+    Ok(x.permute(&[0, 2, 1, 3]).reshape([batch, steps, heads * width]))
+}
+
+fn heads(call: &Call<'_>, name: &str) -> Result<usize> {
+    Ok(extents(&[call.int(name, 0)?])?[0])
+}
+
+/// Each head so many times, one after the other.
+fn repeated(x: &Tensor, times: usize) -> Result<Tensor> {
+    let &[batch, heads, steps, width] = &x.check()?.shape[..] else { return wrong("takes tensors of rank 4") };
+    if times == 1 {
+        return Ok(x.clone());
+    }
+    let spread = x.unsqueeze(2).broadcast_to([batch, heads, times, steps, width]);
+    Ok(spread.reshape([batch, heads * times, steps, width]))
+}
+
+/// How often keys are repeated so that each query head has one.
+fn sharing(q: &Tensor, k: &Tensor) -> Result<usize> {
+    match (q.check()?.shape.get(1), k.check()?.shape.get(1)) {
+        (Some(&q), Some(&k)) if k > 0 && q % k == 0 => Ok(q / k),
+        _ => wrong(format!("heads of {} are no multiple of those of {}", q.shape(), k.shape())),
+    }
+}
+
+fn attention(call: &Call<'_>) -> Result<Vec<Item>> {
+    let (mut q, mut k, mut v) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
+    let is_flat = q.check()?.shape.rank() == 3;
+    if is_flat {
+        let (queries, keys) = (heads(call, "q_num_heads")?, heads(call, "kv_num_heads")?);
+        (q, k, v) = (by_heads(&q, queries)?, by_heads(&k, keys)?, by_heads(&v, keys)?);
+    }
+    if let (Some(past_key), Some(past_value)) = (call.optional(4)?, call.optional(5)?) {
+        (k, v) = (concat(&[&past_key, &k], 2), concat(&[&past_value, &v], 2));
+    }
+    let (present_key, present_value) = (k.clone(), v.clone());
+    let times = sharing(&q, &k)?;
+    (k, v) = (repeated(&k, times)?, repeated(&v, times)?);
+    let width = q.check()?.shape.last().copied().unwrap_or(1);
+    let scale = match call.attribute("scale") {
+        Some(_) => call.float("scale", 1.0)?,
+        None => 1.0 / (width as f64).sqrt(),
+    };
+    let mut scores = (&q * scale.sqrt()).matmul(&(k.t() * scale.sqrt()));
+    let softcap = call.float("softcap", 0.0)?;
+    if softcap > 0.0 {
+        scores = (scores / softcap).tanh() * softcap;
+    }
+    let bias = bias(call, &q, &present_key)?;
+    let biased = bias.as_ref().map_or_else(|| scores.clone(), |bias| &scores + bias);
+    let precision = call.dtype("softmax_precision")?.unwrap_or(q.dtype());
+    let mut weights = biased.cast(precision).softmax(-1);
+    if let Some(bias) = &bias {
+        let lowest = bias.max(-1).unsqueeze(-1);
+        let unseen = lowest.equal(&lowest.scalar(f64::NEG_INFINITY));
+        weights = unseen.where_(&weights.scalar(0.0), &weights);
+    }
+    let weights = weights.cast(q.dtype());
+    let shown = match call.int("qk_matmul_output_mode", 0)? {
+        0 | 1 => scores,
+        2 => biased,
+        3 => weights.clone(),
+        other => return wrong(format!("has no output mode {other}")),
+    };
+    let y = weights.matmul(&v);
+    let y = if is_flat { joined(&y)? } else { y };
+    Ok(vec![y.into(), present_key.into(), present_value.into(), shown.into()])
+}
+
+/// What is added to the scores: 0 where a key is seen, -inf where it is not, or what the caller gives.
+fn bias(call: &Call<'_>, q: &Tensor, k: &Tensor) -> Result<Option<Tensor>> {
+    let (queries, keys) = (q.check()?.shape[2], k.check()?.shape[2]);
+    let hidden = q.scalar(f64::NEG_INFINITY);
+    let hide = |seen: &Tensor| seen.where_(&q.scalar(0.0), &hidden);
+    let mut parts = Vec::new();
+    if let Some(mask) = call.optional(3)? {
+        let rank = mask.check()?.shape.rank();
+        let mut widths = vec![(0, 0); rank];
+        let given = mask.shape().last().copied().unwrap_or(keys);
+        if let Some(last) = widths.last_mut() {
+            last.1 = keys.saturating_sub(given) as isize;
+        }
+        parts.push(match mask.dtype() {
+            DType::Bool => hide(&mask.pad(&widths, Pad::Constant(0.0))),
+            _ => mask.pad(&widths, Pad::Constant(f64::NEG_INFINITY)),
+        });
+    }
+    let lengths = call.optional(6)?.map(|n| n.cast(DType::I32));
+    let engine = call.engine();
+    let column = engine.arange(DType::I32, 0.0, 1.0, keys);
+    let row = engine.arange(DType::I32, 0.0, 1.0, queries).unsqueeze(-1);
+    // The key that a query stands at: after what is cached.
+    let place = match (call.has(4), &lengths) {
+        (false, Some(lengths)) => {
+            let batch = lengths.check()?.shape.elements();
+            row + (lengths.reshape([batch, 1, 1, 1]) - queries as f64)
+        }
+        (true, _) => row + (keys - call.spec(1)?.shape[call.spec(1)?.shape.rank() - 2]) as f64,
+        (false, None) => row,
+    };
+    if call.flag("is_causal", false)? {
+        parts.push(hide(&column.less_equal(&place)));
+    }
+    let (left, right) = (call.int("left_window_size", -1)?, call.int("right_window_size", -1)?);
+    if left >= 0 {
+        parts.push(hide(&column.greater_equal(&(&place - left as f64))));
+    }
+    if right >= 0 {
+        parts.push(hide(&column.less_equal(&(&place + right as f64))));
+    }
+    if let Some(lengths) = lengths {
+        let batch = lengths.check()?.shape.elements();
+        parts.push(hide(&column.less(&lengths.reshape([batch, 1, 1, 1]))));
+    }
+    Ok(parts.into_iter().reduce(|a, b| a + b))
+}
+
+fn flex_attention(call: &Call<'_>) -> Result<Tensor> {
+    let (q, k, v) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
+    let times = sharing(&q, &k)?;
+    let (k, v) = (repeated(&k, times)?, repeated(&v, times)?);
+    let width = q.check()?.shape.last().copied().unwrap_or(1);
+    let scale = match call.attribute("scale") {
+        Some(_) => call.float("scale", 1.0)?,
+        None => 1.0 / (width as f64).sqrt(),
+    };
+    let default = if q.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
+    let precision = call.dtype("softmax_precision")?.unwrap_or(default);
+    let scores = (&q * scale.sqrt()).matmul(&(k * scale.sqrt()).t()).cast(precision);
+    let scores = modified(call, "score_mod", scores)?;
+    let weights = modified(call, "prob_mod", scores.softmax(-1))?;
+    Ok(weights.matmul(&v.cast(precision)).cast(v.dtype()))
+}
+
+/// What a subgraph makes of it, if there is one.
+fn modified(call: &Call<'_>, name: &str, x: Tensor) -> Result<Tensor> {
+    if call.attribute(name).is_none() {
+        return Ok(x);
+    }
+    let dtype = x.check()?.dtype;
+    let graph = call.graph(name)?;
+    match call.run_graph(&graph, vec![call.settled(x)])?.as_slice() {
+        [one] => Ok(call.on_target(one)?.cast(dtype)),
+        all => wrong(format!("its {name} must give one tensor, not {}", all.len())),
+    }
+}
+
+/// How a linear attention updates its state.
+struct Rule {
+    decays: bool,
+    corrects: bool,
+}
+
+/// A state of `[batch, heads, width, value width]` that each step decays, corrects and adds to.
+fn linear_attention(call: &Call<'_>) -> Result<Vec<Item>> {
+    let rule = match call.text("update_rule", "gated_delta")? {
+        "linear" => Rule { decays: false, corrects: false },
+        "gated" => Rule { decays: true, corrects: false },
+        "delta" => Rule { decays: false, corrects: true },
+        "gated_delta" => Rule { decays: true, corrects: true },
+        other => return unsupported(format!("the update rule '{other}'")),
+    };
+    let (queries, keys) = (heads(call, "q_num_heads")?, heads(call, "kv_num_heads")?);
+    let dtype = call.spec(0)?.dtype;
+    let part = |index: usize, heads: usize| by_heads(&call.tensor(index)?.cast(DType::F32), heads);
+    let (q, k, v) = (part(0, queries)?, part(1, keys)?, part(2, keys)?);
+    let times = sharing(&q, &k)?;
+    let (batch, steps) = (q.shape()[0], q.shape()[2]);
+    let (width, value_width) = (k.shape()[3], v.shape()[3]);
+    let decay = if rule.decays { Some(part(4, keys)?.exp()) } else { None };
+    let beta = if rule.corrects { Some(part(5, call.spec(5)?.shape.last().copied().unwrap_or(1))?) } else { None };
+    let past = call.optional(3)?;
+    let state_dtype = past.as_ref().map_or(dtype, Tensor::dtype);
+    let mut state = match past {
+        Some(state) => state.cast(DType::F32),
+        None => call.engine().full(DType::F32, 0.0, [batch, keys, width, value_width]),
+    };
+    let scale = match call.float("scale", 0.0)? {
+        0.0 => 1.0 / (width as f64).sqrt(),
+        scale => scale,
+    };
+    let mut all = Vec::new();
+    for step in 0..steps {
+        // Rows of [batch, heads, 1, width].
+        let at = |x: &Tensor| x.slice(2, step..=step);
+        let (key, mut value) = (at(&k), at(&v));
+        if let Some(decay) = &decay {
+            state = state * at(decay).t();
+        }
+        if let Some(beta) = &beta {
+            value = at(beta) * (value - key.matmul(&state));
+        }
+        state = state + key.t().matmul(&value);
+        all.push(at(&q).matmul(&repeated(&state, times)?).squeeze(2) * scale);
+    }
+    if all.is_empty() {
+        return unsupported("a sequence of no steps");
+    }
+    let y = joined(&stack(&all.iter().collect::<Vec<_>>(), 2))?.cast(dtype);
+    Ok(vec![y.into(), state.cast(state_dtype).into()])
+}
+
+/// Pairs of elements turned by angles whose cosines and sines are given.
+fn rotary(call: &Call<'_>) -> Result<Tensor> {
+    let (x, mut cos, mut sin) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
+    if let Some(places) = call.optional(3)? {
+        (cos, sin) = (cos.gather(0, &places), sin.gather(0, &places));
+    }
+    let is_flat = x.check()?.shape.rank() == 3;
+    let rows = if is_flat { by_heads(&x, heads(call, "num_heads")?)? } else { x };
+    let width = rows.check()?.shape[3];
+    let turned = match heads(call, "rotary_embedding_dim")? {
+        0 => width,
+        n if n <= width => n,
+        n => return wrong(format!("turns {n} of {width} elements")),
+    };
+    let (cos, sin) = (cos.unsqueeze(1), sin.unsqueeze(1));
+    let (turning, rest) = (rows.slice(3, ..turned), rows.slice(3, turned..));
+    let interleaved = call.flag("interleaved", false)?;
+    let half = turned / 2;
+    let (a, b) = if interleaved {
+        (turning.slice_by(3, 0, half, 2), turning.slice_by(3, 1.min(turned), half, 2))
+    } else {
+        (turning.slice(3, ..half), turning.slice(3, half..))
+    };
+    let (real, imaginary) = (&cos * &a - &sin * &b, &sin * &a + &cos * &b);
+    let both = if interleaved {
+        let dims = turning.check()?.shape.clone();
+        stack(&[&real, &imaginary], -1).reshape(dims)
+    } else {
+        concat(&[&real, &imaginary], 3)
+    };
+    let y = concat(&[&both, &rest], 3);
+    if is_flat { joined(&y) } else { Ok(y) }
+}
