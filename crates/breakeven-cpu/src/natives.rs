@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use breakeven_ir::maps::rows;
-use breakeven_ir::{DType, MAPS, Row, for_each_map, map_type};
+use breakeven_ir::{DType, Expr, Item, MAPS, Row, Unsupported, Vocabulary, for_each_map, map_type};
 use fearless_simd::Simd;
 
 use crate::folds::Folds;
@@ -25,6 +25,8 @@ pub(crate) struct Natives {
     plain: Vec<(DType, Vec<Option<RowFn>>)>,
     /// Core primitives of each row at its most usual type, reckoned when first asked for.
     flops: Vec<OnceLock<f64>>,
+    /// Read when a row from outside the table is first met.
+    words: OnceLock<Vocabulary>,
     /// How reductions fold blocks.
     pub folds: Folds,
     /// Softmax and norms over one row.
@@ -61,6 +63,7 @@ impl Natives {
                 (DType::Bool, logic_rows::<Plain<u8>, S>()),
             ],
             flops: MAPS.iter().map(|_| OnceLock::new()).collect(),
+            words: OnceLock::new(),
             folds: Folds::with(simd),
             sweeps: Sweeps::with(simd),
             vectors: Vectors::with(simd),
@@ -71,6 +74,15 @@ impl Natives {
     pub fn row_flops(&self, row: Row) -> f64 {
         let reckon = || row.body(row.family.dtypes()[0]).flops() as f64;
         row.index().map_or_else(reckon, |index| *self.flops[index].get_or_init(reckon))
+    }
+
+    /// `expr` in rows that have loops, and its parameters.
+    pub fn written(&self, expr: &Expr, params: &[f64]) -> Result<(Expr, Vec<f64>), Unsupported> {
+        let is_foreign = |(item, _): &(Item, DType)| matches!(item, Item::Row(row, _) if row.index().is_none());
+        if expr.items().iter().any(is_foreign) {
+            return self.words.get_or_init(Vocabulary::of_table).write(expr, params);
+        }
+        Ok((expr.clone(), params.to_vec()))
     }
 
     /// The loop of `row` over values of `dtype`; truth values for rows of logic.

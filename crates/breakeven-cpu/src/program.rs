@@ -39,6 +39,11 @@ pub(crate) struct Program {
 impl Program {
     /// Compiles `expr` with its parameters.
     pub fn new(natives: &Natives, expr: &Expr, params: &[f64]) -> Result<Program, Unsupported> {
+        let (expr, params) = natives.written(expr, params)?;
+        Program::of_table(natives, &expr, &params)
+    }
+
+    fn of_table(natives: &Natives, expr: &Expr, params: &[f64]) -> Result<Program, Unsupported> {
         let mut steps = Vec::new();
         let mut sources: Vec<Source> = Vec::with_capacity(expr.items().len());
         let (last_uses, last) = (last_uses(expr), expr.items().len() - 1);

@@ -138,6 +138,12 @@ impl ExprBuilder {
         if self.items[step as usize].1 == dtype { step } else { self.push(Item::Cast(step), dtype) }
     }
 
+    /// An earlier step, written once more.
+    pub(crate) fn again(&mut self, step: u16) -> u16 {
+        let (item, dtype) = self.items[step as usize];
+        self.push(item, dtype)
+    }
+
     /// How many steps there are so far.
     pub fn len(&self) -> usize {
         self.items.len()

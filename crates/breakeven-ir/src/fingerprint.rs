@@ -2,14 +2,19 @@
 
 use std::hash::{Hash, Hasher};
 
-use crate::{Graph, Node, Op, RowWise};
+use crate::{Graph, Node, Op, Row, RowWise};
 
 impl Graph {
     /// A number that graphs share only if they are alike in every node, number and output; linear in the nodes. It is for
     /// finding mistakes, not for defence: someone who wants two graphs of one fingerprint can make them.
     pub fn fingerprint(&self) -> u64 {
-        let mut mix = Mix(0);
-        self.nodes().iter().for_each(|node| node_into(node, &mut mix));
+        let (mut mix, mut foreign) = (Mix(0), Foreign::default());
+        for node in self.nodes() {
+            node_into(node, &mut mix);
+            if let Op::Map(row, _) = node.op {
+                foreign.row_into(row, &mut mix);
+            }
+        }
         self.outputs().hash(&mut mix);
         mix.finish()
     }
@@ -32,6 +37,26 @@ fn node_into(node: &Node, mix: &mut Mix) {
         }
         Op::Output(output) => output.hash(mix),
         Op::Input | Op::MatMul => {}
+    }
+}
+
+/// Rows from outside the table, whose names say nothing: what they do is part of the graph.
+#[derive(Default)]
+struct Foreign(Vec<(Row, u64)>);
+
+impl Foreign {
+    fn row_into(&mut self, row: Row, mix: &mut Mix) {
+        if row.index().is_some() {
+            return;
+        }
+        let known = self.0.iter().find(|(other, _)| *other == row).map(|(_, meaning)| *meaning);
+        let meaning = known.unwrap_or_else(|| {
+            let mut own = Mix(0);
+            row.family.dtypes().into_iter().for_each(|dtype| format!("{:?}", row.body(dtype)).hash(&mut own));
+            self.0.push((row, own.finish()));
+            own.finish()
+        });
+        meaning.hash(mix);
     }
 }
 
@@ -97,6 +122,25 @@ mod tests {
         for other in [graph(9, 0.5), graph(8, 0.25), unread] {
             assert_ne!(other.fingerprint(), one);
         }
+    }
+
+    #[test]
+    fn rows_of_one_name_are_told_apart_by_what_they_do() {
+        crate::row! {
+            /// The wrong sum.
+            static WRONG = add: Number(a: V, b: V) -> V [crate::Tolerance::EXACT] = a - b;
+        }
+        let sum = |row: Row| {
+            let mut graph = Graph::new();
+            let x = graph.input(Spec::new(DType::F32, [2]));
+            let y = graph.add(Op::Map(row, crate::Params::new()), &[x, x]).expect("it fits");
+            graph.want(y);
+            graph
+        };
+        let table = Row::named("add").expect("a row");
+        assert_ne!(table, WRONG);
+        assert_ne!(sum(table).fingerprint(), sum(WRONG).fingerprint());
+        assert_eq!(sum(WRONG).fingerprint(), sum(WRONG).fingerprint());
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod shape;
 mod spec;
 mod value;
 mod view;
+mod vocabulary;
 
 pub use body::{Body, Inst, Prim};
 pub use build::{Builder, Term};
@@ -40,3 +41,4 @@ pub use scalar::Scalar;
 pub use shape::{MAX_RANK, Shape, Strides};
 pub use spec::Spec;
 pub use value::{Any, Float, Integer, Logic, Mask, Number, Word};
+pub use vocabulary::Vocabulary;

@@ -3,7 +3,7 @@
 //! The tensor method, every device's kernel, fusion, the cost estimate, the documentation and the conformance cases
 //! all come from the row.
 
-use crate::row::{Kind, MapDef, Tolerance};
+use crate::row::{MapDef, Tolerance};
 
 /// Calls `$then!` with every row: doc, `name: Family(arguments) -> result [tolerance] = body;`
 ///
@@ -212,6 +212,29 @@ macro_rules! map_type {
     };
 }
 
+/// One row as data: `function` is generic code over the families.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! map_def {
+    ($(#[doc = $doc:literal])+ $name:ident: $family:ident($($arg:ident: $kind:ident),+) -> $out:ident
+        [$tolerance:expr] = $($function:ident)::+) => {
+        $crate::MapDef {
+            name: stringify!($name),
+            doc: concat!($($doc),+),
+            family: $crate::Family::$family,
+            args: &[$($crate::Kind::$kind),+],
+            out: $crate::Kind::$out,
+            tolerance: $tolerance,
+            body: |terms: &[$crate::Term<'_>]| {
+                let mut next = terms.iter().copied();
+                $(let $arg = next.next().expect("as many terms as the row has arguments");)+
+                $($function)::+::<$crate::Term<'_>>($($arg),+)
+            },
+        }
+        .checked()
+    };
+}
+
 macro_rules! table {
     ($($(#[doc = $doc:literal])+
         $name:ident: $family:ident($($arg:ident: $kind:ident),+) -> $out:ident [$tolerance:expr] = $body:expr;)+) => {
@@ -226,18 +249,8 @@ macro_rules! table {
         }
 
         /// Every row, in the order of the table.
-        pub static MAPS: &[MapDef] = &[$(MapDef {
-            name: MapDef::plain(stringify!($name)),
-            doc: concat!($($doc),+),
-            family: crate::row::Family::$family,
-            args: &[$(Kind::$kind),+],
-            out: Kind::$out,
-            tolerance: $tolerance,
-            body: |terms| {
-                let mut next = terms.iter().copied();
-                $(let $arg = next.next().expect("as many terms as the row has arguments");)+
-                rows::$name::<crate::Term<'_>>($($arg),+)
-            },
+        pub static MAPS: &[MapDef] = &[$(map_def! {
+            $(#[doc = $doc])+ $name: $family($($arg: $kind),+) -> $out [$tolerance] = rows::$name
         }),+];
     };
 }
@@ -259,7 +272,7 @@ mod tests {
     fn every_row_builds_a_body_of_its_type() {
         for def in MAPS {
             let dtype = def.family.dtypes()[0];
-            let want = if def.out == Kind::M { crate::DType::Bool } else { dtype };
+            let want = if def.out == crate::Kind::M { crate::DType::Bool } else { dtype };
             assert_eq!(def.body(dtype).dtype(), want, "{}", def.name);
         }
     }

@@ -100,19 +100,31 @@ pub struct MapDef {
     pub out: Kind,
     /// How exact it is at f32.
     pub tolerance: Tolerance,
-    pub(crate) body: for<'a> fn(&[Term<'a>]) -> Term<'a>,
+    /// Writes it down for arguments in order; [`MapDef::body`] does so at a type.
+    pub body: for<'a> fn(&[Term<'a>]) -> Term<'a>,
 }
 
 impl MapDef {
-    /// `where_` is called `where`.
-    pub(crate) const fn plain(name: &'static str) -> &'static str {
-        match name.as_bytes().split_last() {
-            Some((b'_', rest)) => match std::str::from_utf8(rest) {
-                Ok(name) => name,
-                Err(_) => name,
-            },
-            _ => name,
+    /// The row, if an expression can hold it; `where_` is called `where`.
+    ///
+    /// # Panics
+    /// While compiling, where it has more than three arguments, no tensor, or a parameter before a tensor.
+    #[must_use]
+    pub const fn checked(mut self) -> MapDef {
+        assert!(self.args.len() <= 3, "a row has at most three arguments");
+        assert!(!self.args.is_empty() && !matches!(self.args[0], Kind::P), "a row takes at least one tensor");
+        let mut at = 1;
+        while at < self.args.len() {
+            let in_order = matches!(self.args[at], Kind::P) || !matches!(self.args[at - 1], Kind::P);
+            assert!(in_order, "parameters come last");
+            at += 1;
         }
+        if let Some((b'_', rest)) = self.name.as_bytes().split_last()
+            && let Ok(plain) = std::str::from_utf8(rest)
+        {
+            self.name = plain;
+        }
+        self
     }
 
     /// Tensors it takes; parameters not counted.
@@ -147,19 +159,19 @@ impl fmt::Debug for MapDef {
     }
 }
 
-/// A row by reference, equal by name.
+/// A row by reference. Rows of the same name are one only if they are one row: names are for people.
 #[derive(Clone, Copy)]
 pub struct Row(pub &'static MapDef);
 
 impl Row {
-    /// The row called `name`.
+    /// The row of the table that is called `name`.
     pub fn named(name: &str) -> Option<Row> {
         MAPS.iter().find(|m| m.name == name).map(Row)
     }
 
-    /// Position in [`MAPS`].
+    /// Position in [`MAPS`]; `None` for a row from elsewhere.
     pub fn index(self) -> Option<usize> {
-        MAPS.iter().position(|m| m.name == self.0.name)
+        MAPS.iter().position(|m| std::ptr::eq(m, self.0))
     }
 }
 
@@ -172,7 +184,7 @@ impl std::ops::Deref for Row {
 
 impl PartialEq for Row {
     fn eq(&self, other: &Row) -> bool {
-        self.0.name == other.0.name
+        std::ptr::eq(self.0, other.0)
     }
 }
 
@@ -188,4 +200,40 @@ impl fmt::Debug for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.name)
     }
+}
+
+/// A row of your own, in the words of the table: `V` is a value, `M` a truth value, `P` a parameter. It makes the function,
+/// which other rows may call, and the [`Row`](crate::Row), which is placed, fused, explained and tested like those of the table.
+///
+/// A row has at most three arguments, of which at least one is a tensor, and parameters come last.
+///
+/// ```
+/// use breakeven_ir::{DType, Tolerance};
+///
+/// breakeven_ir::row! {
+///     /// The middle between `a` and `b`.
+///     static MIDDLE = middle: Float(a: V, b: V) -> V [Tolerance::ulp(1)] = (a + b) * 0.5;
+/// }
+///
+/// assert_eq!(MIDDLE.body(DType::F32).flops(), 2);
+/// ```
+#[macro_export]
+macro_rules! row {
+    ($(#[doc = $doc:literal])+ $public:vis static $row:ident = $name:ident: $family:ident($($arg:ident: $kind:ident),+)
+        -> $out:ident [$tolerance:expr] = $body:expr;) => {
+        $(#[doc = $doc])+
+        #[allow(clippy::inline_always, dead_code, reason = "a row must dissolve into what calls it")]
+        #[inline(always)]
+        $public fn $name<V: $crate::$family>($($arg: $crate::map_type!(V, $kind)),+) -> $crate::map_type!(V, $out) {
+            $body
+        }
+
+        $(#[doc = $doc])+
+        $public static $row: $crate::Row = {
+            static ROW: $crate::MapDef = $crate::map_def! {
+                $(#[doc = $doc])+ $name: $family($($arg: $kind),+) -> $out [$tolerance] = $name
+            };
+            $crate::Row(&ROW)
+        };
+    };
 }

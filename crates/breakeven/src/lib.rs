@@ -46,7 +46,9 @@ mod value;
 mod views;
 
 pub use breakeven_device::{Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes};
-pub use breakeven_ir::{CallError, DType, Element, Shape, Spec};
+pub use breakeven_ir::{
+    Any, CallError, DType, Element, Float, Integer, Kind, Logic, MapDef, Number, Row, Shape, Spec, Tolerance, Word, row,
+};
 pub use breakeven_plan::{Decision, DeviceId, DeviceProfile, Frozen, Plan, Profile};
 pub use builder::EngineBuilder;
 pub use compose::{

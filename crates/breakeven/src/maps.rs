@@ -46,23 +46,26 @@ macro_rules! methods {
                 #[allow(unused_mut, reason = "most rows have no parameters")]
                 let (mut tensors, mut params) = (vec![self.clone()], Params::new());
                 $(place!($more, $arg, tensors, params);)*
-                map(stringify!($name), tensors, params, Location::caller())
+                map(table(stringify!($name)), tensors, params, Location::caller())
             })+
         }
     };
 }
 for_each_map!(methods);
 
+fn table(name: &str) -> Row {
+    Row::named(name.trim_end_matches('_')).expect("methods are generated from the table")
+}
+
 /// Applies a row to tensors that may still differ in shape and type.
-fn map(name: &str, tensors: Vec<Tensor>, params: Params, at: &'static Location<'static>) -> Tensor {
-    let row = Row::named(name.trim_end_matches('_')).expect("methods are generated from the table");
+fn map(row: Row, tensors: Vec<Tensor>, params: Params, at: &'static Location<'static>) -> Tensor {
     let tensors = broadcast(promote(row, tensors, at), at);
     Tensor::apply(Op::Map(row, params), &tensors.iter().collect::<Vec<_>>(), at)
 }
 
 /// Casts the values (not the masks) of a row to their common type.
 fn promote(row: Row, tensors: Vec<Tensor>, at: &'static Location<'static>) -> Vec<Tensor> {
-    let is_value = |i: usize| row.args[i] == Kind::V;
+    let is_value = |i: usize| row.args.get(i) == Some(&Kind::V);
     let values = tensors.iter().enumerate().filter(|(i, _)| is_value(*i)).map(|(_, t)| t.0.spec.as_ref());
     let Ok(dtypes) = values.map(|s| s.map(|s| s.dtype)).collect::<Result<Vec<DType>, _>>() else {
         return tensors;
@@ -89,6 +92,31 @@ pub(crate) fn broadcast(tensors: Vec<Tensor>, at: &'static Location<'static>) ->
 }
 
 impl Tensor {
+    /// A row of your own, made by [`row!`](crate::row), of this tensor, `others` and `params`, in the order of its arguments.
+    /// Tensors are broadcast and promoted as for the operations above.
+    ///
+    /// ```
+    /// use breakeven::{Engine, Tolerance};
+    ///
+    /// breakeven::row! {
+    ///     /// `x` wrapped into `0..round`.
+    ///     static WRAP = wrap: Float(x: V, round: P) -> V [Tolerance::ulp(2)] = x - (x / round).floor() * round;
+    /// }
+    ///
+    /// # fn main() -> breakeven::Result<()> {
+    /// let angles = Engine::detect()?.tensor(&[-90.0, 45.0, 450.0], [3]);
+    /// let wrapped: Vec<f32> = angles.map(WRAP, &[], &[360.0]).to_vec()?;
+    /// assert_eq!(wrapped, [270.0, 45.0, 90.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn map(&self, row: Row, others: &[&Tensor], params: &[f64]) -> Tensor {
+        let tensors = [self].into_iter().chain(others.iter().copied()).cloned().collect();
+        map(row, tensors, params.into(), Location::caller())
+    }
+
     /// Each element as another type: saturating from float to integer, NaN to 0, anything but 0 to true.
     #[must_use]
     #[track_caller]
