@@ -3,7 +3,7 @@
 //! A node joins a group when all that read it are in that group and read it by one index mapping. So only the root of a
 //! group is seen from outside, and groups never wait for each other in a circle.
 
-use breakeven_ir::{DType, Fold, Graph, Layout, NodeId, Op, Shape};
+use breakeven_ir::{DType, Fold, Graph, Layout, Node, NodeId, Op, Shape};
 use smallvec::SmallVec;
 
 use crate::Policy;
@@ -57,6 +57,13 @@ pub(crate) struct Group {
     rows: usize,
 }
 
+/// A node, or one input of a concat, that a group writes.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    node: NodeId,
+    piece: Option<usize>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Demand {
     Unused,
@@ -75,7 +82,8 @@ pub(crate) struct Groups {
 /// Decides which nodes share a kernel.
 pub(crate) fn group(graph: &Graph, resolved: &Resolved, policy: &Policy, everywhere: &[DType]) -> Groups {
     let demand = vec![Demand::Unused; graph.nodes().len()];
-    let mut grouping = Grouping { graph, resolved, policy, everywhere, groups: Vec::new(), demand };
+    let uses = uses(graph, resolved);
+    let mut grouping = Grouping { graph, resolved, policy, everywhere, groups: Vec::new(), demand, uses };
     for &output in graph.outputs().iter().filter(|&&id| resolved.role(id) != Role::Empty) {
         grouping.demand[resolved.of(output).base.index()] = Demand::Stored;
     }
@@ -149,6 +157,16 @@ struct Grouping<'a> {
     everywhere: &'a [DType],
     groups: Vec<Group>,
     demand: Vec<Demand>,
+    /// How often each node is named as an input or wanted.
+    uses: Vec<u32>,
+}
+
+fn uses(graph: &Graph, resolved: &Resolved) -> Vec<u32> {
+    let mut uses = vec![0; graph.nodes().len()];
+    let live = graph.ids().filter(|&id| resolved.role(id) != Role::Dead);
+    let named = live.flat_map(|id| graph.node(id).inputs.iter());
+    named.chain(graph.outputs()).for_each(|id| uses[id.index()] += 1);
+    uses
 }
 
 impl Grouping<'_> {
@@ -159,10 +177,13 @@ impl Grouping<'_> {
                 if self.absorb_elementwise(id).or_else(|| self.absorb_copy(id)).is_none() {
                     let shape = self.work_shape(id);
                     let out = self.resolved.storage(id, &shape);
-                    self.begin(id, None, out);
+                    self.begin(id, Written { node: id, piece: None }, out);
                 }
             }
-            Op::Concat(axis) => self.begin_pieces(id, *axis),
+            Op::Concat(_) => {
+                let stored = self.resolved.storage(id, &node.spec.shape);
+                self.begin_pieces(id, stored);
+            }
             Op::Output(_) => self.demand[node.inputs[0].index()] = Demand::Stored,
             _ => {
                 if self.absorb_base(id).is_none() {
@@ -179,11 +200,11 @@ impl Grouping<'_> {
         self.graph.node(of).spec.shape.clone()
     }
 
-    fn begin(&mut self, root: NodeId, piece: Option<usize>, out: Layout) {
+    fn begin(&mut self, root: NodeId, Written { node, piece }: Written, out: Layout) {
         let at = if piece.is_some() { Layout::dense(out.shape.clone()) } else { out.clone() };
-        let member = Member { node: root, at };
+        let member = Member { node, at };
         let reads = reads(self.graph, self.resolved, &member, piece).expect("a node reads its inputs in its own order");
-        let rows = self.rows(root);
+        let rows = self.rows(node);
         let group =
             Group { root, piece, out, post: vec![member], base: None, pre: Vec::new(), leaves: Vec::new(), rows };
         self.groups.push(group);
@@ -198,17 +219,30 @@ impl Grouping<'_> {
         self.read(self.groups.len() - 1, base_reads(self.graph, self.resolved, id));
     }
 
-    fn begin_pieces(&mut self, id: NodeId, axis: usize) {
-        let node = self.graph.node(id);
-        let stored = self.resolved.storage(id, &node.spec.shape);
-        let mut end = node.spec.shape[axis];
-        for (piece, &input) in node.inputs.iter().enumerate().rev() {
-            let extent = self.graph.node(input).spec.shape[axis];
-            end -= extent;
-            if extent != 0 {
-                self.begin(id, Some(piece), stored.slice(axis, end, extent, 1));
+    /// Writes the inputs of the concat `root` where they lie in its storage, and those of concats among them.
+    fn begin_pieces(&mut self, root: NodeId, stored: Layout) {
+        let mut todo = vec![(root, stored)];
+        while let Some((node, stored)) = todo.pop() {
+            let Node { op: Op::Concat(axis), inputs, spec } = self.graph.node(node) else { unreachable!("a concat") };
+            let mut end = spec.shape[*axis];
+            for (piece, &input) in inputs.iter().enumerate().rev() {
+                let extent = self.graph.node(input).spec.shape[*axis];
+                end -= extent;
+                let part = stored.slice(*axis, end, extent, 1);
+                match extent {
+                    0 => {}
+                    _ if self.is_joined_in_place(root, input) => todo.push((input, part)),
+                    _ => self.begin(root, Written { node, piece: Some(piece) }, part),
+                }
             }
         }
+    }
+
+    /// Whether `id` is a concat that is nothing but a piece of another: its pieces are written where that one lies.
+    fn is_joined_in_place(&self, root: NodeId, id: NodeId) -> bool {
+        let same_pin = self.policy.pins.get(&id) == self.policy.pins.get(&root);
+        let is_concat = matches!(self.graph.node(id).op, Op::Concat(_)) && self.resolved.role(id) == Role::Compute;
+        self.policy.fuse && same_pin && is_concat && self.uses[id.index()] == 1
     }
 
     /// Note what an elementwise member reads; constants become parameters.

@@ -54,6 +54,27 @@ fn a_sentence_model_makes_no_layout_copy() {
 }
 
 #[test]
+fn a_concat_within_a_concat_is_written_where_the_outer_one_lies() {
+    // Zeros around both axes, as a padded convolution has: the middle is copied once.
+    let padded = |w: &mut Write| {
+        let x = w.input(&[3, 4]);
+        let (side, top) = (w.fill(0.0, &[3, 1]), w.fill(0.0, &[1, 6]));
+        let wide = w.op(Op::Concat(1), &[side, x, side]);
+        w.op(Op::Concat(0), &[top, wide, top])
+    };
+    check(padded, &["map 0", "copy", "map 0", "map 0", "map 0"]);
+    // Where the inner one is read too, it has a place of its own.
+    let read_twice = |w: &mut Write| {
+        let x = w.input(&[2, 4]);
+        let wide = w.op(Op::Concat(1), &[x, x]);
+        let high = w.op(Op::Concat(0), &[wide, wide]);
+        w.0.want(wide);
+        high
+    };
+    check(read_twice, &["copy"; 4]);
+}
+
+#[test]
 fn an_unfused_sentence_model_makes_no_layout_copy_either() {
     let model = minilm(Size::MINILM);
     let plan = plan_on_cpu(&model.write.0, &Home::default(), &Policy { fuse: false, ..Policy::default() });
