@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use breakeven::{Deadline, DeviceId, DeviceState, Engine, Tensor};
+use breakeven::{
+    Activation, Conv, ConvTranspose, DType, Deadline, DeviceId, DeviceState, Engine, Lstm, Pad, Padding, Pool, Resize,
+    Sequence, Tensor, einsum,
+};
 
 /// An engine with all GPUs open, and their numbers.
 fn engine() -> (Engine, Vec<DeviceId>) {
@@ -40,5 +43,72 @@ fn the_same_work_gives_the_same_values_on_every_device() {
         for &gpu in &gpus {
             assert_close(&result.on(gpu).to_vec::<f32>().unwrap(), &want, &format!("result {i} on {gpu:?}"));
         }
+    }
+}
+
+fn conv(stride: usize, padding: Padding, groups: usize) -> Conv {
+    Conv { stride: vec![stride; 2], padding, groups, ..Conv::default() }
+}
+
+/// Results that need windows, pads, gathers and products, with their names.
+fn composed(engine: &Engine) -> Vec<(&'static str, Tensor)> {
+    let (image, weight) = (ramp(engine, &[2, 4, 7, 5]), ramp(engine, &[6, 2, 3, 2]));
+    let uneven = Padding::Explicit(vec![(1, 2), (0, 3)]);
+    let apart = ConvTranspose { stride: vec![2, 3], padding: vec![(1, 0), (0, 1)], ..ConvTranspose::default() };
+    let pool = Pool { size: vec![3, 2], stride: vec![2, 2], ceil: true, ..Pool::default() };
+    let sequence = ramp(engine, &[3, 2, 4]);
+    let (input, recurrent) = (ramp(engine, &[12, 4]), ramp(engine, &[12, 3]));
+    let lstm = Lstm {
+        input: &input,
+        recurrent: &recurrent,
+        bias: None,
+        peephole: None,
+        cell: None,
+        activations: [Activation::Sigmoid, Activation::Tanh, Activation::Tanh],
+        couples_forget: false,
+    };
+    let (states, _, cell) = sequence.lstm(&lstm, &Sequence::default()).unwrap();
+    let indices = image.max_pool_indices(&pool).cast(DType::I32).cast(DType::F32);
+    vec![
+        ("grouped conv", image.conv(&weight, None, &conv(1, uneven, 2))),
+        ("same conv", image.conv(&ramp(engine, &[3, 4, 3, 3]), None, &conv(2, Padding::SameUpper, 1))),
+        ("depthwise conv", image.conv(&ramp(engine, &[4, 1, 3, 3]), None, &conv(1, Padding::SameLower, 4))),
+        ("transposed conv", image.conv_transpose(&ramp(engine, &[4, 3, 3, 2]), None, &apart)),
+        ("max pool", image.max_pool(&pool)),
+        ("places of max pool", indices),
+        ("average pool", image.avg_pool(&pool, false)),
+        ("group norm", image.group_norm(2, None, None, 1e-5)),
+        ("resize", image.resize(2, &Resize::linear(7, 10)).resize(3, &Resize::nearest(5, 3))),
+        ("lstm", states),
+        ("cell of lstm", cell),
+        ("reflected", image.pad(&[(0, 0), (0, 0), (2, 1), (1, 3)], Pad::Reflect)),
+        ("triangle", image.triu(1)),
+        ("contraction", einsum("nchw,ocij->nohi", &[&image, &ramp(engine, &[6, 4, 3, 2])])),
+        ("uniform", engine.uniform(5, [3, 40])),
+        ("normal", engine.normal(5, [3, 40])),
+        ("ramp", engine.arange(DType::F32, -3.0, 0.5, 3000)),
+    ]
+}
+
+/// Asymmetric padding, groups with more outputs than groups, and everything else that is made of other operations.
+#[test]
+fn m15_m17_composed_operations_give_the_same_values_on_every_device() {
+    let (engine, gpus) = engine();
+    for (name, result) in composed(&engine) {
+        let want = result.on(DeviceId(0)).to_vec::<f32>().unwrap();
+        assert!(want.iter().any(|x| *x != 0.0), "{name} is all zeros");
+        for &gpu in &gpus {
+            assert_close(&result.on(gpu).to_vec::<f32>().unwrap(), &want, &format!("{name} on {gpu:?}"));
+        }
+    }
+}
+
+#[test]
+fn random_bits_are_the_same_on_every_device() {
+    let (engine, gpus) = engine();
+    let bits = engine.random_bits(0x0123_4567_89AB_CDEF, [5, 333]);
+    let want = bits.on(DeviceId(0)).to_vec::<u32>().unwrap();
+    for gpu in gpus {
+        assert_eq!(bits.on(gpu).to_vec::<u32>().unwrap(), want, "{gpu:?}");
     }
 }

@@ -24,12 +24,6 @@ pub const EXEMPT: &[Exempt] = &[
         about: "",
         reason: "operators of ONNX have names and attributes of their own, beside the row that computes them",
     },
-    Exempt {
-        check: "one-row",
-        file: "crates/breakeven-onnx/src/ops/recurrent.rs",
-        about: "'softsign'",
-        reason: "recurrent networks of ONNX name their activations in a text",
-    },
 ];
 
 /// `findings` of the check `name` without the exempted ones, and one for each exemption that met nothing or has no reason.

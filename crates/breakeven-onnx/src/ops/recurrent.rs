@@ -1,6 +1,6 @@
 //! Recurrent networks: one or both directions of what the tensor library runs one at a time.
 
-use breakeven::{Activation, Gru, Lstm, Rnn, Sequence, Tensor, stack};
+use breakeven::{Activation, Gru, Lstm, Rnn, Row, Sequence, Tensor, stack};
 
 use super::{Operator, many};
 use crate::call::{Call, Result};
@@ -154,9 +154,10 @@ fn activations(call: &Call<'_>, defaults: &[&str], directions: usize) -> Result<
             "tanh" => Activation::Tanh,
             "scaledtanh" => Activation::ScaledTanh(alpha(1.0), beta(1.0)),
             "elu" => Activation::Elu(alpha(1.0)),
-            "softsign" => Activation::Softsign,
-            "softplus" => Activation::Softplus,
-            other => return unsupported(format!("the activation '{other}'")),
+            other => match Row::named(other).filter(|row| row.arity() == 1 && row.params() == 0) {
+                Some(row) => Activation::Row(row),
+                None => return unsupported(format!("the activation '{other}'")),
+            },
         });
     }
     Ok(all)

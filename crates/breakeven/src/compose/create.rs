@@ -1,6 +1,6 @@
 //! Tensors made from a few numbers.
 
-use breakeven_ir::{CallError, DType};
+use breakeven_ir::{CallError, DType, Scalar, Shape, Spec};
 
 use crate::{Engine, Tensor};
 
@@ -41,6 +41,15 @@ impl Engine {
     pub fn eye(&self, dtype: DType, rows: usize, columns: usize, above: isize) -> Tensor {
         let row = self.ramp(rows).unsqueeze(-1) + above as f64;
         row.equal(&self.ramp(columns)).cast(dtype)
+    }
+
+    /// Numbers known on the host, rounded to `dtype` there: a device need not know f64.
+    #[track_caller]
+    pub(crate) fn rounded(&self, dtype: DType, values: &[f64], shape: Shape) -> Tensor {
+        let mut bytes = vec![0; values.len() * dtype.bytes()];
+        values.iter().enumerate().for_each(|(i, &x)| Scalar::of(dtype, x).store(dtype, &mut bytes, i));
+        let spec = Spec::new(dtype, shape);
+        self.tensor_from_bytes(spec, bytes).expect("as many numbers as the shape has")
     }
 
     /// `0, 1, ..`: `count` numbers, i32 where they fit, else i64.

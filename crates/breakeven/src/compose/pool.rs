@@ -77,7 +77,7 @@ impl Tensor {
                     return sums / counts.first().copied().unwrap_or(1.0);
                 }
                 let dims: Shape = (i..along.len()).map(|axis| if axis == i { a.count } else { 1 }).collect();
-                &sums / self.engine().from_vec(counts, dims).cast(sums.dtype())
+                &sums / self.engine().rounded(sums.dtype(), &counts, dims)
             }))
         })
     }

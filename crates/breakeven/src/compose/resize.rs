@@ -182,7 +182,7 @@ fn weighted(x: &Tensor, axis: usize, taps: &[Taps]) -> Result<Tensor, CallError>
     let dims: Shape = (axis..x.shape().rank()).map(|a| if a == axis { count } else { 1 }).collect();
     let weight = |i: usize| {
         let all: Vec<f64> = taps.iter().map(|of| tap(of, i).1).collect();
-        x.engine().from_vec(all, dims.clone()).cast(x.dtype())
+        x.engine().rounded(x.dtype(), &all, dims.clone())
     };
     let part = |i: usize| x.gather(axis as isize, &column(i)) * weight(i);
     Ok((1..most).fold(part(0), |sum, i| sum + part(i)))

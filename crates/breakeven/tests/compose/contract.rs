@@ -1,3 +1,5 @@
+//! Einstein sums.
+
 use breakeven::einsum;
 
 use super::{check, count, engine};

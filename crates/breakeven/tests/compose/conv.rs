@@ -1,3 +1,5 @@
+//! Convolutions.
+
 use breakeven::{Conv, ConvTranspose, Padding};
 
 use super::{check, count, engine, flat, places};

@@ -1,3 +1,5 @@
+//! Ramps, identities and random numbers.
+
 use breakeven::DType;
 
 use super::{check, engine};

@@ -1,3 +1,5 @@
+//! Norms over channels and groups.
+
 use super::{check, count, engine};
 
 #[test]

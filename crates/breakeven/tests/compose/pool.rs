@@ -1,3 +1,5 @@
+//! Pools.
+
 use breakeven::{Padding, Pool};
 
 use super::{check, count, engine, flat, places};

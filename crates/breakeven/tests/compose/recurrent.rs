@@ -1,3 +1,5 @@
+//! Recurrent networks.
+
 use breakeven::{Activation, Gru, Lstm, Rnn, Sequence, Tensor};
 
 use super::{check, count, engine};

@@ -1,3 +1,5 @@
+//! Resizing.
+
 use breakeven::{Coordinates, Filter, Resize};
 
 use super::{check, count, engine};

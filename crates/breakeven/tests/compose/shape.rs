@@ -1,3 +1,5 @@
+//! Padding, tiling and picking by place.
+
 use breakeven::{DType, Pad};
 
 use super::{check, count, engine};
