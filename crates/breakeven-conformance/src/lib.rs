@@ -25,7 +25,9 @@ pub use compare::compare;
 pub use counts::Counts;
 pub use data::{Random, between, special, values as sample};
 pub use suite::graphs as random_graphs;
-pub use suite::{casts, copies, fused, gathers, graph_on, maps, matmuls, reductions, row_wise, specials, values};
+pub use suite::{
+    casts, copies, fused, gathers, graph_on, maps, matmuls, reductions, row_wise, scans, specials, values,
+};
 pub use support::{Support, Survey, survey};
 pub use tier::Tier;
 pub use views::{all as views, distinct as distinct_views};
@@ -36,7 +38,7 @@ pub use views::{all as views, distinct as distinct_views};
 macro_rules! suite {
     ($device:expr, $tier:expr) => {
         $crate::suite! { @each $device, $tier;
-            maps 3000, specials 100, values 60, casts 20, copies 100, fused 60, reductions 500, row_wise 200, matmuls 100,
+            maps 3000, specials 100, values 60, casts 20, copies 100, fused 60, reductions 500, row_wise 200, scans 300, matmuls 100,
             gathers 60, random_graphs 300 }
         $crate::suite! { @case $device;
             f01_tanh_saturates, f02_activations_do_not_overflow, f03_nan_survives_extremes, f05_nan_is_found,

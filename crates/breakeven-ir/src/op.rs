@@ -19,6 +19,8 @@ pub enum Op {
     View(View),
     /// Folds axes.
     Reduce(Reduce),
+    /// Folds what comes before each element along an axis.
+    Scan(Scan),
     /// Works on whole rows along one axis.
     RowWise(RowWise, usize),
     /// Matrix product of `[.., m, k]` and `[.., k, n]`; leading axes are equal in both.
@@ -75,6 +77,32 @@ pub struct Reduce {
     pub fold: Fold,
     /// Axes that are folded, ascending.
     pub axes: SmallVec<[usize; 4]>,
+}
+
+/// A running fold along one axis: `out[i] = in[0] + .. + in[i]` for a sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Scan {
+    /// Sum, product, maximum or minimum.
+    pub fold: Fold,
+    /// The axis it runs along.
+    pub axis: usize,
+    /// Each result leaves out its own element; the first is that of no elements.
+    pub exclusive: bool,
+    /// It runs from the end.
+    pub reverse: bool,
+}
+
+impl Scan {
+    /// As users and errors name it; `None` for folds that have no running form.
+    pub const fn name_of(fold: Fold) -> Option<&'static str> {
+        match fold {
+            Fold::Sum => Some("cumsum"),
+            Fold::Prod => Some("cumprod"),
+            Fold::Max => Some("cummax"),
+            Fold::Min => Some("cummin"),
+            _ => None,
+        }
+    }
 }
 
 /// How a reduction folds elements. Its tree depends on lengths only.
@@ -181,6 +209,7 @@ impl Op {
             Op::View(View::Slice { .. }) => "slice",
             Op::View(View::Window { .. }) => "window",
             Op::Reduce(r) => r.fold.name(),
+            Op::Scan(s) => Scan::name_of(s.fold).unwrap_or("scan"),
             Op::RowWise(r, _) => r.name(),
             Op::MatMul => "matmul",
             Op::Gather(_) => "gather",

@@ -1,6 +1,6 @@
 //! Shape and dtype rules: what each operation takes and gives. They exist here and nowhere else.
 
-use crate::{CallError, DType, Fold, Kind, Op, Reduce, Row, RowWise, Shape, Spec};
+use crate::{CallError, DType, Fold, Kind, Op, Reduce, Row, RowWise, Scan, Shape, Spec};
 
 impl Op {
     /// What the operation gives for inputs of these specs: one entry for each of its outputs.
@@ -14,6 +14,7 @@ impl Op {
                 one(self.unary(inputs).and_then(|x| Ok(Spec { dtype: x.dtype, shape: view.shape(&x.shape)? })))
             }
             Op::Reduce(reduce) => self.unary(inputs).and_then(|x| reduced(reduce, x)),
+            Op::Scan(scan) => one(self.unary(inputs).and_then(|x| scanned(*scan, x))),
             Op::RowWise(kind, axis) => one(self.unary(inputs).and_then(|x| row_wise(*kind, *axis, x))),
             Op::MatMul => one(matmul(inputs)),
             Op::Gather(axis) => one(gather(*axis, inputs)),
@@ -75,6 +76,19 @@ fn reduced(reduce: &Reduce, x: &Spec) -> Result<Vec<Spec>, CallError> {
     let keep = |(a, &n): (usize, &usize)| (!reduce.axes.contains(&a)).then_some(n);
     let shape: Shape = x.shape.iter().enumerate().filter_map(keep).collect();
     Ok(vec![Spec { dtype, shape }; fold.outputs()])
+}
+
+fn scanned(scan: Scan, x: &Spec) -> Result<Spec, CallError> {
+    let Some(name) = Scan::name_of(scan.fold) else {
+        return Err(CallError::new("scan", format!("there is no running {}", scan.fold.name())));
+    };
+    if scan.fold.dtype(x.dtype).is_none() {
+        return Err(CallError::new(name, format!("is not defined for {}", x.dtype)));
+    }
+    if scan.axis >= x.shape.rank() {
+        return Err(CallError::new(name, format!("axis {} does not exist in {}", scan.axis, x.shape)));
+    }
+    Ok(x.clone())
 }
 
 fn row_wise(kind: RowWise, axis: usize, x: &Spec) -> Result<Spec, CallError> {

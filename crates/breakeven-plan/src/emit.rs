@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use breakeven_ir::{
     DType, Expr, ExprBuilder, Fold, Gather, Graph, Kernel, Layout, Map, MatMul, NodeId, Op, Operand, ReduceRows,
-    RowWiseKernel, Shape,
+    RowWiseKernel, Scan, ScanRows, Shape,
 };
 
 use crate::group::{Group, Groups, Leaf, Member, base_reads, reads};
@@ -114,8 +114,21 @@ impl Emitter<'_> {
                 let kernel = Gather { axis: *axis, source, index, out };
                 (Kernel::Gather(kernel), first.iter().map(|leaf| leaf.node).collect())
             }
+            Op::Scan(scan) => (self.scan(*scan, &first[0], out), vec![first[0].node]),
             _ => self.rows(group, base, &first[0], out),
         }
+    }
+
+    fn scan(&self, scan: Scan, read: &Leaf, out: Operand) -> Kernel {
+        let (&length, outer) = read.layout.shape.split_last().expect("a scan has an axis");
+        let turned = |operand: Operand| {
+            let last = outer.len();
+            let backwards = |layout: &Layout| layout.slice(last, length - 1, length, -1);
+            if scan.reverse { Operand::new(operand.dtype, backwards(&operand.layout)) } else { operand }
+        };
+        let input = turned(self.operand(read.node, read.layout.clone()));
+        let (fold, exclusive, outer) = (scan.fold, scan.exclusive, Shape::from(outer));
+        Kernel::Scan(ScanRows { fold, outer, length, exclusive, input, out: turned(out) })
     }
 
     fn operands(&self, leaves: Vec<(NodeId, Layout)>) -> (Vec<Operand>, Vec<NodeId>) {

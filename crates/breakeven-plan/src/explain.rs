@@ -17,6 +17,7 @@ pub(crate) fn describe(kernel: &Kernel) -> String {
             let rows = fused(k.pre.rows() + k.post.rows());
             format!("{} over {} of {}{rows}", k.fold.name(), k.inner, k.outer)
         }
+        Kernel::Scan(k) => format!("running {} over {} of {}", k.fold.name(), k.length, k.outer),
         Kernel::RowWise(k) => {
             let rows = fused(k.pre.rows() + k.post.rows());
             format!("{} over {} of {}{rows}", k.kind.name(), k.length, k.outer)

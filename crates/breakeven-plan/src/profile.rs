@@ -149,6 +149,7 @@ pub fn class_name(class: Class) -> &'static str {
     match class {
         Class::Map => "map",
         Class::Reduce => "reduce",
+        Class::Scan => "scan",
         Class::RowWise => "row_wise",
         Class::MatMul => "matmul",
         Class::Gather => "gather",

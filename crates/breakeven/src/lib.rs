@@ -38,6 +38,7 @@ mod profile_file;
 mod reduce;
 mod report;
 mod safetensors;
+mod scan;
 mod search;
 mod settings;
 mod tensor;
@@ -47,7 +48,8 @@ mod views;
 
 pub use breakeven_device::{Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes};
 pub use breakeven_ir::{
-    Any, CallError, DType, Element, Float, Integer, Kind, Logic, MapDef, Number, Row, Shape, Spec, Tolerance, Word, row,
+    Any, CallError, DType, Element, Float, Fold, Integer, Kind, Logic, MapDef, Number, Row, Shape, Spec, Tolerance,
+    Word, row,
 };
 pub use breakeven_plan::{Decision, DeviceId, DeviceProfile, Frozen, Plan, Profile};
 pub use builder::EngineBuilder;
@@ -65,6 +67,7 @@ pub use ops::{concat, stack};
 pub use reduce::Axes;
 pub use report::Report;
 pub use safetensors::Weights;
+pub use scan::Scan;
 pub use settings::{Cache, Settings};
 pub use tensor::Tensor;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use breakeven::{DType, Engine, Error, Tensor, concat, stack};
+use breakeven::{DType, Engine, Error, Fold, Scan, Tensor, concat, stack};
 
 fn engine() -> Engine {
     Engine::builder().gpus(false).no_cache().build().unwrap()
@@ -73,6 +73,25 @@ fn reductions_take_any_axes() {
     check(&mean, &[2], &[0.5, 2.5]);
     check(&x.logsumexp(..), &[], &[11.458_678]);
     check(&e.full(DType::F32, f64::NEG_INFINITY, [2]).logsumexp(0), &[], &[f32::NEG_INFINITY]);
+}
+
+#[test]
+fn running_folds_go_both_ways() {
+    let e = engine();
+    let x = e.tensor(&[3.0, 1.0, 2.0, -1.0, f32::NAN, 5.0], [2, 3]);
+    check(&x.cumsum(-1), &[2, 3], &[3.0, 4.0, 6.0, -1.0, f32::NAN, f32::NAN]);
+    check(&x.cumsum(0), &[2, 3], &[3.0, 1.0, 2.0, 2.0, f32::NAN, 7.0]);
+    check(&x.cummax(1), &[2, 3], &[3.0, 3.0, 3.0, -1.0, f32::NAN, f32::NAN]);
+    check(&x.cummin(1).slice(0, ..1), &[1, 3], &[3.0, 1.0, 1.0]);
+    check(&x.cumprod(1).slice(0, ..1), &[1, 3], &[3.0, 3.0, 6.0]);
+    let from_the_end = |fold, exclusive| x.scan(1, Scan { fold, exclusive, reverse: true });
+    check(&from_the_end(Fold::Sum, true), &[2, 3], &[3.0, 2.0, 0.0, f32::NAN, 5.0, 0.0]);
+    check(&from_the_end(Fold::Sum, false).slice(0, ..1), &[1, 3], &[6.0, 3.0, 2.0]);
+    let bytes = e.from_vec(vec![200u8, 100, 7], [3]);
+    assert_eq!(bytes.cumsum(0).to_vec::<u8>().unwrap(), [200, 44, 51]);
+    assert_eq!(bytes.scan(0, Scan { exclusive: true, ..Scan::of(Fold::Min) }).to_vec::<u8>().unwrap(), [255, 200, 100]);
+    let wrong = x.scan(0, Scan::of(Fold::Mean)).to_vec::<f32>().unwrap_err();
+    assert!(wrong.to_string().contains("no running mean"), "{wrong}");
 }
 
 #[test]

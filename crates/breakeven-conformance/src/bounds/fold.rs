@@ -50,7 +50,7 @@ fn fold(fold: Fold, row: &[Bound], dtype: DType, rules: Rules) -> Vec<Bound> {
 
 impl Bound {
     /// Rounded to `dtype`, half a unit outwards.
-    fn widen_any(self, dtype: DType) -> Bound {
+    pub fn widen_any(self, dtype: DType) -> Bound {
         self.widen(dtype, 1, breakeven_ir::Tolerance::EXACT)
     }
 }
@@ -105,20 +105,29 @@ fn product(row: &[Bound], flush: f64, dtype: DType) -> Bound {
     if row.iter().any(Bound::is_nan_only) {
         return Bound::NAN;
     }
-    let mut at = Bound::exactly(Scalar::F(1.0));
-    for factor in row {
-        let ((a, b), (c, d)) = (at.ends(), factor.ends());
-        let ends = [a * c, a * d, b * c, b * d];
-        let nan = at.may_be_nan() || factor.may_be_nan() || ends.iter().any(|x| x.is_nan());
-        let ends = || ends.iter().copied().filter(|x| !x.is_nan());
-        let (low, high) = (ends().fold(f64::INFINITY, f64::min), ends().fold(f64::NEG_INFINITY, f64::max));
-        at = if low > high { Bound::NAN } else { Bound::between(low, high).or_nan(nan) };
+    rounded_product(row.iter().fold(Bound::exactly(Scalar::F(1.0)), times), row.len(), flush, dtype)
+}
+
+/// The product of both, without rounding.
+pub fn times(at: Bound, factor: &Bound) -> Bound {
+    if at.is_nan_only() || factor.is_nan_only() {
+        return Bound::NAN;
     }
+    let ((a, b), (c, d)) = (at.ends(), factor.ends());
+    let ends = [a * c, a * d, b * c, b * d];
+    let nan = at.may_be_nan() || factor.may_be_nan() || ends.iter().any(|x| x.is_nan());
+    let ends = || ends.iter().copied().filter(|x| !x.is_nan());
+    let (low, high) = (ends().fold(f64::INFINITY, f64::min), ends().fold(f64::NEG_INFINITY, f64::max));
+    if low > high { Bound::NAN } else { Bound::between(low, high).or_nan(nan) }
+}
+
+/// What a device may make of the product `at` of `factors` factors.
+pub fn rounded_product(at: Bound, factors: usize, flush: f64, dtype: DType) -> Bound {
     if at.is_nan_only() {
         return at;
     }
     let (low, high) = at.ends();
-    let wrong = |x: f64| if x.is_finite() { x.abs() * slack::product(row.len()) + flush + 1e-44 } else { 0.0 };
+    let wrong = |x: f64| if x.is_finite() { x.abs() * slack::product(factors) + flush + 1e-44 } else { 0.0 };
     Bound::between(low - wrong(low), high + wrong(high)).or_nan(at.may_be_nan()).widen_any(dtype)
 }
 

@@ -10,6 +10,7 @@ mod gather;
 mod matmul;
 mod rounding;
 mod row_wise;
+mod scan;
 mod slack;
 
 pub use bound::Bound;
@@ -36,6 +37,7 @@ pub fn bounds(kernel: &Kernel, inputs: &[&[u8]], rules: Rules) -> Vec<Vec<Bound>
     match kernel {
         Kernel::Map(k) => vec![expr::map(k, inputs, rules)],
         Kernel::Reduce(k) => fold::reduce(k, inputs, rules),
+        Kernel::Scan(k) => vec![scan::scan(k, inputs, rules)],
         Kernel::RowWise(k) => vec![row_wise::row_wise(k, inputs, rules)],
         Kernel::MatMul(k) => vec![matmul::matmul(k, inputs, rules)],
         Kernel::Gather(k) => vec![gather::gather(k, inputs)],

@@ -2,7 +2,7 @@
 
 use breakeven_device::{Device, DeviceKind, HostMemory};
 use breakeven_ir::{
-    DType, Expr, Fold, Kernel, Layout, Map, MatMul, Operand, ReduceRows, Row, RowWise, RowWiseKernel, Shape,
+    DType, Expr, Fold, Kernel, Layout, Map, MatMul, Operand, ReduceRows, Row, RowWise, RowWiseKernel, ScanRows, Shape,
 };
 
 use crate::{Case, run};
@@ -83,6 +83,14 @@ impl On<'_> {
         let got = self.call(reduction(fold, &outer, Layout::dense([outer[0], length])), vec![bytes(x)]);
         let eight = |b: &[u8]| i64::from_le_bytes(b.try_into().expect("eight bytes"));
         got[0].chunks_exact(8).take(outer[0]).map(eight).collect()
+    }
+
+    /// The running sum of one row.
+    pub fn running_sum(&self, x: &[f32]) -> Vec<f32> {
+        let input = Operand::new(DType::F32, Layout::dense([1, x.len()]));
+        let (outer, length, out) = (Shape::from(1), x.len(), input.clone());
+        let scan = ScanRows { fold: Fold::Sum, outer, length, exclusive: false, input, out };
+        floats(&self.call(Kernel::Scan(scan), vec![bytes(x)])[0], length)
     }
 
     /// A softmax or norm of each row of `length`.

@@ -17,6 +17,11 @@ pub fn r01_long_sums(device: &dyn Device) {
         return near(&on.fold(Fold::Sum, &vec![0.1; 100_000], 100_000), &[10_000.0], 1e-6);
     }
     near(&on.fold(Fold::Sum, &vec![0.1; 1_000_000], 1_000_000), &[f64::from(0.1f32) * 1e6], 1e-6);
+    let n = on.sized(10_000_000, 1_500_000);
+    let got = on.running_sum(&vec![0.1; n]);
+    for at in (1..=n).step_by(n / 1000).chain([n]) {
+        near(&got[at - 1..at], &[f64::from(0.1f32) * at as f64], 1e-6);
+    }
     let repeated = Layout::dense([1, 1]).broadcast(&[2, 20_000_000].into()).expect("extents of 1 broadcast");
     near(&on.fold_of(Fold::Mean, &[1.0], &Shape::from(2), repeated)[0], &[1.0, 1.0], 1e-6);
     let n = on.sized((1 << 24) + 3, (1 << 22) + 3);

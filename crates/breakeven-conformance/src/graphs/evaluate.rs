@@ -2,7 +2,7 @@
 
 use breakeven_ir::{
     DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, Node, NodeId, Op, Operand, Reduce,
-    ReduceRows, RowWiseKernel, Scalar, Shape, Spec,
+    ReduceRows, RowWiseKernel, Scalar, ScanRows, Shape, Spec,
 };
 
 /// Elements of every node in row-major order; `inputs` gives the bytes of inputs as the graph types them.
@@ -99,6 +99,16 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
             Kernel::Map(Map { expr: builder.finish(cast), params: vec![], inputs, out })
         }
         Op::Reduce(reduce) => reduction(reduce, &inputs[0], &out),
+        Op::Scan(scan) => {
+            let (length, last) = (out.layout.shape[scan.axis], out.layout.shape.rank() - 1);
+            let mut layout = axes_last(&inputs[0].layout, &[scan.axis]);
+            if scan.reverse {
+                layout = layout.slice(last, length.saturating_sub(1), length, -1);
+            }
+            let operand = Operand::new(out.dtype, layout);
+            let (fold, exclusive, outer) = (scan.fold, scan.exclusive, out.layout.shape.without(scan.axis));
+            Kernel::Scan(ScanRows { fold, outer, length, exclusive, input: operand.clone(), out: operand })
+        }
         Op::RowWise(kind, axis) => {
             let operand = Operand::new(inputs[0].dtype, axes_last(&inputs[0].layout, &[*axis]));
             let (outer, length) = (out.layout.shape.without(*axis), out.layout.shape[*axis]);

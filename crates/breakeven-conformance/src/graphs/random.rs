@@ -1,6 +1,6 @@
 //! Random graphs and data from a seed.
 
-use breakeven_ir::{DType, Family, Fold, Graph, Kind, MAPS, NodeId, Op, RowWise, Scalar, Shape, Spec};
+use breakeven_ir::{DType, Family, Fold, Graph, Kind, MAPS, NodeId, Op, RowWise, Scalar, Scan, Shape, Spec};
 
 use super::Write;
 use crate::data::Random;
@@ -70,7 +70,7 @@ impl Grow {
         if dims.iter().product::<usize>() > 5000 {
             return None;
         }
-        match self.random.below(16) {
+        match self.random.below(17) {
             0..6 if self.nature == Nature::Any => Some(self.any_row(x)),
             0..3 => Some(self.w.map(SMOOTH[self.random.below(SMOOTH.len())], &[x])),
             3..6 => {
@@ -80,6 +80,7 @@ impl Grow {
             6 => Some(self.bounded_product(x)),
             7..10 => Some(self.looked_at(x, &dims)),
             10 => Some(self.folded(x, &dims)),
+            16 if !dims.is_empty() => Some(self.scanned(x, &dims)),
             11 | 12 if !dims.is_empty() => Some(self.row_wise(x, dims.len())),
             13 if dims.len() >= 2 => Some(self.matmul(x, &dims)),
             14 if !dims.is_empty() => Some(self.joined(x, dims.len())),
@@ -191,6 +192,19 @@ impl Grow {
         let fold = if self.nature == Nature::Smooth && fold == Fold::Sum { Fold::Mean } else { fold };
         let first = self.w.reduce(fold, x, &axes);
         if fold == Fold::Moments && self.random.below(2) == 0 { self.w.op(Op::Output(1), &[first]) } else { first }
+    }
+
+    /// Sums are divided by their number of terms, so that they stay bounded. An extreme of nothing would be infinite.
+    fn scanned(&mut self, x: NodeId, dims: &[usize]) -> NodeId {
+        let fold = *self.random.pick(&[Fold::Sum, Fold::Max, Fold::Min]);
+        let axis = self.random.below(dims.len());
+        let (exclusive, reverse) = (fold == Fold::Sum && self.random.below(2) == 0, self.random.below(2) == 0);
+        let made = self.w.op(Op::Scan(Scan { fold, axis, exclusive, reverse }), &[x]);
+        if fold != Fold::Sum {
+            return made;
+        }
+        let scale = self.w.number(1.0 / dims[axis].max(1) as f64);
+        self.w.map("mul", &[made, scale])
     }
 
     fn row_wise(&mut self, x: NodeId, rank: usize) -> NodeId {

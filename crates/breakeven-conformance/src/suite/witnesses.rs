@@ -2,7 +2,7 @@
 
 use breakeven_ir::{DType, Kernel, Layout, Shape};
 
-use super::{casts, copies, gathers, maps, matmuls, reductions, row_wise};
+use super::{casts, copies, gathers, maps, matmuls, reductions, row_wise, scans};
 
 /// Name, type and kernel; those of one name together.
 pub fn witnesses() -> Vec<(String, DType, Kernel)> {
@@ -26,6 +26,11 @@ pub fn witnesses() -> Vec<(String, DType, Kernel)> {
         let kernel = |d| reductions::kernel(fold, d, &outer, &inner, Layout::dense([3, 5]));
         let defined = DType::ALL.into_iter().filter(|&d| fold.dtype(d).is_some());
         all.extend(defined.map(|d| (fold.name().to_owned(), d, kernel(d))));
+    }
+    for fold in scans::FOLDS {
+        let defined = DType::ALL.into_iter().filter(|&d| fold.dtype(d).is_some());
+        let name = format!("running {}", fold.name());
+        all.extend(defined.map(|d| (name.clone(), d, Kernel::Scan(scans::plain(fold, d, &Shape::from(3), 5)))));
     }
     for kind in row_wise::KINDS {
         let floats = DType::ALL.into_iter().filter(|d| d.is_float());

@@ -3,6 +3,7 @@
 mod blocks;
 mod element;
 mod kinds;
+mod scan;
 
 use breakeven_ir::{DType, Fold};
 use fearless_simd::Simd;
@@ -12,6 +13,7 @@ use kinds::{All, Any, ArgMax, ArgMin, Max, Mean, Min, Moments, Prod, Sum};
 
 pub(crate) use blocks::{sum_of, sum_of_squares_about};
 pub(crate) use element::Element;
+pub(crate) use scan::{Run, ScanFns, scan_of};
 
 /// What some elements fold to; what `f`, `g` and `i` mean is up to the fold.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,6 +7,7 @@ mod matmul;
 mod products;
 mod reduce;
 mod row_wise;
+mod scan;
 mod transpose;
 
 use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Unsupported};
@@ -19,6 +20,7 @@ use map::CpuMap;
 use matmul::CpuMatMul;
 use reduce::CpuReduce;
 use row_wise::CpuRowWise;
+use scan::CpuScan;
 
 /// What kernels run on.
 #[derive(Debug)]
@@ -28,11 +30,15 @@ pub(crate) struct Machine {
     pub tuning: Tuning,
 }
 
+/// Primitives that an element of a running fold takes as long as.
+const SCAN_FLOPS: f64 = 4.0;
+
 /// A kernel ready to run.
 #[derive(Debug)]
 pub(crate) enum Compiled {
     Map(CpuMap),
     Reduce(Box<CpuReduce>),
+    Scan(CpuScan),
     RowWise(CpuRowWise),
     MatMul(CpuMatMul),
     Gather(CpuGather),
@@ -50,6 +56,7 @@ pub(crate) fn compile(machine: &Machine, kernel: &Kernel) -> Result<Compiled, Un
     let compiled = match kernel {
         Kernel::Map(k) => Compiled::Map(CpuMap::new(machine, k, ns)?),
         Kernel::Reduce(k) => Compiled::Reduce(Box::new(CpuReduce::new(machine, k, ns)?)),
+        Kernel::Scan(k) => Compiled::Scan(CpuScan::new(k, ns)?),
         Kernel::RowWise(k) => Compiled::RowWise(CpuRowWise::new(machine, k, ns)?),
         Kernel::MatMul(k) => Compiled::MatMul(CpuMatMul::new(machine, k, ns)?),
         Kernel::Gather(k) => Compiled::Gather(CpuGather::new(k, ns)),
@@ -70,6 +77,7 @@ impl Compiled {
             match self {
                 Compiled::Map(k) => k.run(machine, bound),
                 Compiled::Reduce(k) => k.run(machine, bound),
+                Compiled::Scan(k) => k.run(machine, bound),
                 Compiled::RowWise(k) => k.run(machine, bound),
                 Compiled::MatMul(k) => k.run(machine, bound),
                 Compiled::Gather(k) => k.run(machine, bound),
@@ -120,6 +128,8 @@ impl Machine {
             Kernel::Reduce(k) => {
                 (self.flops(&k.pre) * elements * k.inner.elements() as f64 + self.flops(&k.post) * elements, 0.0)
             }
+            // Each step waits for the one before it.
+            Kernel::Scan(_) => (SCAN_FLOPS * elements, 0.0),
             Kernel::RowWise(k) => {
                 let exponential = matches!(k.kind, RowWise::Softmax | RowWise::LogSoftmax);
                 let each = if exponential {

@@ -8,12 +8,14 @@ mod map;
 mod matmul;
 mod reduce;
 mod row_wise;
+mod scan;
 
 pub use gather::Gather;
 pub use map::Map;
 pub use matmul::MatMul;
 pub use reduce::ReduceRows;
 pub use row_wise::RowWiseKernel;
+pub use scan::ScanRows;
 
 use crate::{DType, Expr, Layout, Scalar};
 
@@ -50,6 +52,8 @@ pub enum Kernel {
     Map(Map),
     /// Folds the trailing axes.
     Reduce(ReduceRows),
+    /// Running folds along the last axis.
+    Scan(ScanRows),
     /// Softmax and norms along the last axis.
     RowWise(RowWiseKernel),
     /// Batched matrix product with an epilogue.
@@ -74,6 +78,8 @@ pub enum Class {
     Map,
     /// Reductions.
     Reduce,
+    /// Running folds.
+    Scan,
     /// Softmax and norms.
     RowWise,
     /// Matrix products.
@@ -88,6 +94,7 @@ impl Kernel {
         match self {
             Kernel::Map(_) => Class::Map,
             Kernel::Reduce(_) => Class::Reduce,
+            Kernel::Scan(_) => Class::Scan,
             Kernel::RowWise(_) => Class::RowWise,
             Kernel::MatMul(_) => Class::MatMul,
             Kernel::Gather(_) => Class::Gather,
@@ -99,6 +106,7 @@ impl Kernel {
         match self {
             Kernel::Map(k) => k.inputs.iter().collect(),
             Kernel::Reduce(k) => k.inputs.iter().collect(),
+            Kernel::Scan(k) => vec![&k.input],
             Kernel::RowWise(k) => k.inputs.iter().collect(),
             Kernel::MatMul(k) => [&k.a, &k.b].into_iter().chain(&k.inputs).collect(),
             Kernel::Gather(k) => vec![&k.source, &k.index],
@@ -110,6 +118,7 @@ impl Kernel {
         match self {
             Kernel::Map(k) => vec![&k.out],
             Kernel::Reduce(k) => k.outs.iter().collect(),
+            Kernel::Scan(k) => vec![&k.out],
             Kernel::RowWise(k) => vec![&k.out],
             Kernel::MatMul(k) => vec![&k.out],
             Kernel::Gather(k) => vec![&k.out],
@@ -123,7 +132,7 @@ impl Kernel {
             Kernel::Reduce(k) => &k.params,
             Kernel::RowWise(k) => &k.params,
             Kernel::MatMul(k) => &k.params,
-            Kernel::Gather(_) => &[],
+            Kernel::Scan(_) | Kernel::Gather(_) => &[],
         }
     }
 
@@ -132,6 +141,7 @@ impl Kernel {
         let flops = match self {
             Kernel::Map(k) => k.flops(),
             Kernel::Reduce(k) => k.flops(),
+            Kernel::Scan(k) => k.elements() as u64,
             Kernel::RowWise(k) => k.flops(),
             Kernel::MatMul(k) => k.flops(),
             Kernel::Gather(_) => 0,
@@ -151,6 +161,7 @@ impl Kernel {
         match self {
             Kernel::Map(k) => k.reference(inputs, outputs),
             Kernel::Reduce(k) => k.reference(inputs, outputs),
+            Kernel::Scan(k) => k.reference(inputs, outputs),
             Kernel::RowWise(k) => k.reference(inputs, outputs),
             Kernel::MatMul(k) => k.reference(inputs, outputs),
             Kernel::Gather(k) => k.reference(inputs, outputs),

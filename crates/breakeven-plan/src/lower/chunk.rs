@@ -1,6 +1,6 @@
 //! Parts of a kernel along one axis of its result, for devices that cannot see all of it at once.
 
-use breakeven_ir::{Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, RowWiseKernel, Shape};
+use breakeven_ir::{Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows, Shape};
 
 /// A stretch of an axis.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,7 @@ pub(crate) fn axes(kernel: &Kernel) -> &[usize] {
     match kernel {
         Kernel::Map(k) => &k.out.layout.shape,
         Kernel::Reduce(k) => &k.outer,
+        Kernel::Scan(k) => &k.outer,
         Kernel::RowWise(k) => &k.outer,
         Kernel::MatMul(k) => &k.out.layout.shape,
         Kernel::Gather(k) => &k.out.layout.shape,
@@ -32,6 +33,10 @@ pub(crate) fn part(kernel: &Kernel, stretch: Stretch) -> Kernel {
             let inputs = k.inputs.iter().map(|o| cut(o, stretch)).collect();
             let outs = k.outs.iter().map(|o| cut(o, stretch)).collect();
             Kernel::Reduce(ReduceRows { inputs, outs, outer: shorter(&k.outer, stretch), ..k.clone() })
+        }
+        Kernel::Scan(k) => {
+            let outer = shorter(&k.outer, stretch);
+            Kernel::Scan(ScanRows { input: cut(&k.input, stretch), out: cut(&k.out, stretch), outer, ..k.clone() })
         }
         Kernel::RowWise(k) => {
             let inputs = k.inputs.iter().map(|o| cut(o, stretch)).collect();

@@ -1,8 +1,8 @@
 //! The meaning of a graph, node by node: every node dense, no fusion, nothing of the planner.
 
 use breakeven_ir::{
-    Expr, Gather, Graph, Kernel, Kind, Layout, Map, MatMul, NodeId, Op, Operand, ReduceRows, RowWiseKernel, Scalar,
-    Shape, Spec,
+    Expr, Gather, Graph, Kernel, Kind, Layout, Map, MatMul, NodeId, Op, Operand, Reduce, ReduceRows, RowWiseKernel,
+    Scalar, Scan, ScanRows, Shape, Spec,
 };
 
 /// Dense bytes of every node; `inputs` gives those of inputs.
@@ -90,16 +90,8 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
             let cast = builder.cast(x, *dtype);
             Kernel::Map(Map { expr: builder.finish(cast), params: vec![], inputs, out: dense(out) })
         }
-        Op::Reduce(reduce) => {
-            let rest: Vec<usize> = (0..specs[0].shape.rank()).filter(|a| !reduce.axes.contains(a)).collect();
-            let order: Vec<usize> = rest.iter().chain(&reduce.axes).copied().collect();
-            let layout = inputs[0].layout.permute(&order);
-            let inner: Shape = reduce.axes.iter().map(|&a| specs[0].shape[a]).collect();
-            let outs = vec![dense(out); reduce.fold.outputs()];
-            let (fold, outer, post) = (reduce.fold, out.shape.clone(), Expr::identity(out.dtype));
-            let inputs = vec![Operand::new(specs[0].dtype, layout)];
-            Kernel::Reduce(ReduceRows { fold, outer, inner, pre: identity, post, params: vec![], inputs, outs })
-        }
+        Op::Reduce(reduce) => reduction(reduce, specs[0], out),
+        Op::Scan(scan) => scanned(scan, out),
         Op::RowWise(kind, axis) => {
             let order: Vec<usize> = (0..out.shape.rank()).filter(|a| a != axis).chain([*axis]).collect();
             let layout = inputs[0].layout.permute(&order);
@@ -121,4 +113,28 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
         }
         other => unreachable!("{} is no kernel", other.name()),
     }
+}
+
+fn reduction(reduce: &Reduce, x: &Spec, out: &Spec) -> Kernel {
+    let rest: Vec<usize> = (0..x.shape.rank()).filter(|a| !reduce.axes.contains(a)).collect();
+    let order: Vec<usize> = rest.iter().chain(&reduce.axes).copied().collect();
+    let layout = dense(x).layout.permute(&order);
+    let inner: Shape = reduce.axes.iter().map(|&a| x.shape[a]).collect();
+    let outs = vec![dense(out); reduce.fold.outputs()];
+    let (fold, outer, post) = (reduce.fold, out.shape.clone(), Expr::identity(out.dtype));
+    let inputs = vec![Operand::new(x.dtype, layout)];
+    Kernel::Reduce(ReduceRows { fold, outer, inner, pre: Expr::identity(x.dtype), post, params: vec![], inputs, outs })
+}
+
+fn scanned(scan: &Scan, out: &Spec) -> Kernel {
+    let rest = (0..out.shape.rank()).filter(|a| *a != scan.axis);
+    let order: Vec<usize> = rest.chain([scan.axis]).collect();
+    let length = out.shape[scan.axis];
+    let mut layout = dense(out).layout.permute(&order);
+    if scan.reverse {
+        layout = layout.slice(order.len() - 1, length.saturating_sub(1), length, -1);
+    }
+    let operand = Operand::new(out.dtype, layout);
+    let (fold, exclusive, outer) = (scan.fold, scan.exclusive, out.shape.without(scan.axis));
+    Kernel::Scan(ScanRows { fold, outer, length, exclusive, input: operand.clone(), out: operand })
 }

@@ -1,6 +1,6 @@
 //! Random graphs and data from a seed.
 
-use breakeven_ir::{DType, Fold, Graph, NodeId, Op, Reduce, RowWise, Scalar, Shape, Spec, View};
+use breakeven_ir::{DType, Fold, Graph, NodeId, Op, Reduce, RowWise, Scalar, Scan, Shape, Spec, View};
 
 use super::Write;
 
@@ -71,7 +71,12 @@ fn grow(w: &mut Write, random: &mut Random, known: &[NodeId]) -> Option<NodeId> 
     if w.0.node(x).spec.dtype == DType::Bool {
         return Some(from_mask(w, random, known, x, &shape));
     }
-    match random.below(18) {
+    match random.below(19) {
+        18 if !dims.is_empty() => {
+            let fold = random.pick(&[Fold::Sum, Fold::Max, Fold::Min]);
+            let (exclusive, reverse) = (fold == Fold::Sum && random.below(2) == 0, random.below(2) == 0);
+            Some(w.op(Op::Scan(Scan { fold, axis: random.below(dims.len()), exclusive, reverse }), &[x]))
+        }
         17 if !dims.is_empty() && dims.len() < 5 => Some(windowed(w, random, x, &dims)),
         14 => Some(w.map("is_nan", &[x])),
         15 => {

@@ -7,6 +7,7 @@ mod matmul;
 mod reduce;
 mod row_wise;
 mod rows;
+mod scan;
 mod touch;
 
 pub use batch::{Planned, plan_all};
@@ -78,6 +79,7 @@ pub fn plan(launch: &Launch, shaping: &Shaping) -> Result<Plan, Unsupported> {
     match &launch.kernel {
         Kernel::Map(k) => map::plan(&mut plan, k, inputs, outputs)?,
         Kernel::Reduce(k) => reduce::plan(&mut plan, k, inputs, outputs)?,
+        Kernel::Scan(k) => scan::plan(&mut plan, k, inputs, outputs)?,
         Kernel::RowWise(k) => row_wise::plan(&mut plan, k, inputs, outputs)?,
         Kernel::MatMul(k) => matmul::plan(&mut plan, k, inputs, outputs)?,
         Kernel::Gather(k) => gather::plan(&mut plan, k, &inputs, outputs)?,

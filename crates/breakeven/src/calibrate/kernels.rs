@@ -2,7 +2,7 @@
 
 use breakeven_ir::{
     Class, DType, Expr, ExprBuilder, Fold, Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, Row, RowWise,
-    RowWiseKernel, Shape,
+    RowWiseKernel, ScanRows, Shape,
 };
 
 /// A class and the kernels that measure it.
@@ -20,6 +20,7 @@ const ELEMENTS: &[usize] =
 pub(super) const PROBES: &[Probe] = &[
     Probe { class: Class::Map, sizes: ELEMENTS, math: gelus, memory: add },
     Probe { class: Class::Reduce, sizes: ELEMENTS, math: sum_of_gelus, memory: sum },
+    Probe { class: Class::Scan, sizes: ELEMENTS, math: running_sum, memory: running_sum },
     Probe { class: Class::RowWise, sizes: ELEMENTS, math: softmax, memory: norm },
     Probe {
         class: Class::MatMul,
@@ -87,6 +88,19 @@ fn sum(n: usize) -> Kernel {
 
 fn sum_of_gelus(n: usize) -> Kernel {
     reduce(n, heavy())
+}
+
+fn running_sum(n: usize) -> Kernel {
+    let (rows, length) = sides(n);
+    let input = dense(&[rows, length]);
+    Kernel::Scan(ScanRows {
+        fold: Fold::Sum,
+        outer: Shape::from(rows),
+        length,
+        exclusive: false,
+        out: input.clone(),
+        input,
+    })
 }
 
 fn row_wise(n: usize, kind: RowWise) -> Kernel {

@@ -44,10 +44,11 @@ pub(crate) fn unmeasured(info: &DeviceInfo) -> DeviceProfile {
     DeviceProfile { name: info.name.clone(), driver: info.driver.clone(), ..DeviceProfile::default() }
 }
 
-/// The profile of a device among those measured earlier.
+/// The profile of a device among those measured earlier, where it has every class of kernels that there is now.
 pub(crate) fn known(profile: Option<&Profile>, info: &DeviceInfo) -> Option<DeviceProfile> {
     let same = |p: &&DeviceProfile| p.name == info.name && p.driver == info.driver && p.trust != Trust::Builtin;
-    profile?.devices.iter().find(same).cloned()
+    let is_whole = |p: &&DeviceProfile| kernels::PROBES.iter().all(|k| p.classes.contains_key(class_name(k.class)));
+    profile?.devices.iter().find(same).filter(is_whole).cloned()
 }
 
 /// Measures one device.

@@ -45,12 +45,24 @@ fn define(shader: &mut Shader, kind: &str, value: &str, unit: &str, put: &str, j
 
 fn values(shader: &mut Shader, stage: &Stage<'_>) -> Algebra {
     let dtype = stage.dtype();
+    let kind = joining(shader, stage.k.fold, dtype);
+    let done = match stage.k.fold {
+        Fold::Mean => "(a / f32(args.total))",
+        _ if dtype == DType::U8 => "(a & 255u)",
+        _ => "a",
+    };
+    shader.arg("total", stage.k.inner.elements() as u32);
+    Algebra { kind, fields: vec!["a".to_owned()], done: vec![done.to_owned()] }
+}
+
+/// Writes `f_unit()`, `f_put(a, v, i)` and `f_join(a, b)` for a sum, product or extreme; gives their type.
+pub(in crate::kernels) fn joining(shader: &mut Shader, fold: Fold, dtype: DType) -> &'static str {
     let kind = type_name(dtype);
     let float = dtype == DType::F32;
     let extreme = |name: &str, plain: &str| {
         if float { format!("return {name}(a, b);") } else { format!("return {plain}(a, b);") }
     };
-    let (unit, join) = match stage.k.fold {
+    let (unit, join) = match fold {
         Fold::Sum | Fold::Mean => (format!("{kind}(0)"), "return a + b;".to_owned()),
         Fold::Prod => (format!("{kind}(1)"), "return a * b;".to_owned()),
         Fold::Max => (lowest(dtype).to_owned(), extreme("f_larger", "max")),
@@ -59,13 +71,7 @@ fn values(shader: &mut Shader, stage: &Stage<'_>) -> Algebra {
     shader.need("f_bits");
     shader.need_called(&join);
     define(shader, kind, kind, &unit, "f_join(a, v)", &join);
-    let done = match stage.k.fold {
-        Fold::Mean => "(a / f32(args.total))",
-        _ if dtype == DType::U8 => "(a & 255u)",
-        _ => "a",
-    };
-    shader.arg("total", stage.k.inner.elements() as u32);
-    Algebra { kind, fields: vec!["a".to_owned()], done: vec![done.to_owned()] }
+    kind
 }
 
 fn lowest(dtype: DType) -> &'static str {

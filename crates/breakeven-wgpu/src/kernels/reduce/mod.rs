@@ -1,7 +1,7 @@
 //! Reductions. Long rows are folded chunk by chunk into scratch memory, whose rows are then folded: which elements meet
 //! when depends on lengths and on how the operands lie, never on the device.
 
-mod algebra;
+pub(super) mod algebra;
 mod columns;
 mod lanes;
 mod moments;
@@ -96,6 +96,20 @@ fn in_chunks(
     first.push(plan, across);
     let second = Stage::whole(k, bodies, Rows::new(&k.outer, &[chunks], left), ends, chunks);
     Stage { before: chunk, is_second: true, ..second }.push(plan, false);
+}
+
+/// Folds each chunk of the rows of `input` into scratch memory over `outer ++ [chunks]`.
+pub(super) fn chunks(plan: &mut Plan, k: &ReduceRows, input: Tensor, chunk: usize) -> Result<Tensor, Unsupported> {
+    let length = k.inner.elements();
+    let partial: Shape = k.outer.iter().copied().chain([length.div_ceil(chunk)]).collect();
+    let left = Tensor::scratch(k.pre.dtype(), &partial, plan.take_scratch(4 * partial.elements() as u64));
+    let (pre, post) = (body_of(&k.pre)?, body_of(&k.post)?);
+    let rows = Rows::new(&k.outer, &k.inner, vec![input]);
+    let across = rows.is_across();
+    let stage = Stage::whole(k, (&pre, &post), rows, (0, vec![]), length);
+    let ends = Rows::new(&partial, &[], vec![left.clone()]);
+    Stage { ends, chunk, is_first: true, ..stage }.push(plan, across);
+    Ok(left)
 }
 
 impl<'a> Stage<'a> {
