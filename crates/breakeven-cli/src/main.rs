@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cmd;
+mod model;
 
 use std::process::ExitCode;
 
@@ -12,7 +13,10 @@ use clap::Parser;
 #[command(
     version,
     arg_required_else_help = true,
-    after_help = "Example:\n  breakeven devices    what this machine has, and why something is not used"
+    after_help = "Examples:
+  breakeven devices                          what this machine has, and why something is not used
+  breakeven run model.onnx --input x=x.npy   a model where it is cheapest
+  breakeven explain model.onnx --random      where each step would run, and why"
 )]
 struct Args {
     #[command(subcommand)]

@@ -136,3 +136,18 @@ pub struct Counts {
     /// Bytes of all slots of each device: what it takes to bind them all at once.
     pub slot_bytes: Vec<u64>,
 }
+
+impl Plan {
+    /// Bytes that go to a device or come from it: uploads, downloads and copies. Device 0 is the CPU, which works in the host's memory and
+    /// takes uploads where they lie.
+    pub fn copied_bytes(&self, device: DeviceId) -> u64 {
+        let mine = |slot: usize| self.slots[slot].device == device;
+        let one = |step: &Step| match step {
+            Step::Upload { slot, .. } if mine(*slot) && device.0 != 0 => self.slots[*slot].bytes,
+            Step::Copy { from, to, bytes } if mine(*from) || mine(*to) => *bytes,
+            Step::Download { slot, bytes, .. } if mine(*slot) && device.0 != 0 => *bytes,
+            _ => 0,
+        };
+        self.steps.iter().map(one).sum()
+    }
+}

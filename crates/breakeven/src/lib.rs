@@ -32,6 +32,7 @@ mod evaluate;
 mod interop;
 mod mapped;
 mod maps;
+mod npy;
 mod operators;
 mod ops;
 mod profile_file;

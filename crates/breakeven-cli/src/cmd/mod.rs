@@ -1,6 +1,8 @@
 //! The commands, one file each.
 
 mod devices;
+mod explain;
+mod run;
 
 use clap::Subcommand;
 
@@ -9,6 +11,10 @@ use clap::Subcommand;
 pub enum Command {
     /// What was found, and why something is not used.
     Devices(devices::Devices),
+    /// Run an ONNX model and say in one line where and how long.
+    Run(run::Run),
+    /// Say for each step of an ONNX model where it would run and why.
+    Explain(explain::Explain),
 }
 
 impl Command {
@@ -16,6 +22,8 @@ impl Command {
     pub fn run(&self, json: bool) -> anyhow::Result<()> {
         match self {
             Command::Devices(command) => command.run(json),
+            Command::Run(command) => command.run(json),
+            Command::Explain(command) => command.run(json),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Compares as the suite does: relative and absolute tolerance for floats, exact for everything else.
 
-use breakeven::{DType, Tensor};
+use breakeven::{DType, Element, Tensor, bf16, f16};
 use breakeven_onnx::Value;
 
 use crate::case::Case;
@@ -37,23 +37,13 @@ fn tensors(given: &Tensor, wanted: &Tensor, case: &Case) -> Result<(), String> {
     if is != should {
         return Err(format!("is {is}, not {should}"));
     }
+    let (rtol, atol) = (case.rtol, case.atol);
     match is.dtype {
-        DType::F16 | DType::F32 => {
-            floats(&read(&given.cast(DType::F32))?, &read(&wanted.cast(DType::F32))?, case.rtol, case.atol)
-        }
-        DType::BF16 => {
-            floats(&read(&given.cast(DType::F32))?, &read(&wanted.cast(DType::F32))?, case.rtol.max(BF16), case.atol)
-        }
-        DType::F64 => {
-            let read = |t: &Tensor| t.to_vec::<f64>().map_err(text);
-            floats(&read(given)?, &read(wanted)?, case.rtol, case.atol)
-        }
-        DType::U64 => exact(&given.to_vec::<u64>().map_err(text)?, &wanted.to_vec::<u64>().map_err(text)?),
-        DType::Bool => exact(&given.to_vec::<bool>().map_err(text)?, &wanted.to_vec::<bool>().map_err(text)?),
-        _ => {
-            let read = |t: &Tensor| t.cast(DType::I64).to_vec::<i64>().map_err(text);
-            exact(&read(given)?, &read(wanted)?)
-        }
+        DType::F16 => floats(&read::<f16>(given)?, &read::<f16>(wanted)?, rtol, atol),
+        DType::BF16 => floats(&read::<bf16>(given)?, &read::<bf16>(wanted)?, rtol.max(BF16), atol),
+        DType::F32 => floats(&read::<f32>(given)?, &read::<f32>(wanted)?, rtol, atol),
+        DType::F64 => floats(&read::<f64>(given)?, &read::<f64>(wanted)?, rtol, atol),
+        _ => exact(&given.to_bytes().map_err(text)?, &wanted.to_bytes().map_err(text)?, is.dtype.bytes()),
     }
 }
 
@@ -61,13 +51,14 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-fn read(tensor: &Tensor) -> Result<Vec<f64>, String> {
-    Ok(tensor.to_vec::<f32>().map_err(text)?.into_iter().map(f64::from).collect())
+fn read<T: Element + Into<f64>>(tensor: &Tensor) -> Result<Vec<f64>, String> {
+    Ok(tensor.to_vec::<T>().map_err(text)?.into_iter().map(Into::into).collect())
 }
 
-fn exact<T: PartialEq + std::fmt::Debug>(given: &[T], wanted: &[T]) -> Result<(), String> {
-    let bad = given.iter().zip(wanted).enumerate().find(|(_, (a, b))| a != b);
-    bad.map_or(Ok(()), |(i, (a, b))| Err(format!("has {a:?} at element {i}, not {b:?}")))
+/// Integers and truth values, as little-endian bytes.
+fn exact(given: &[u8], wanted: &[u8], width: usize) -> Result<(), String> {
+    let bad = given.chunks(width).zip(wanted.chunks(width)).enumerate().find(|(_, (a, b))| a != b);
+    bad.map_or(Ok(()), |(i, (a, b))| Err(format!("has the bytes {a:?} at element {i}, not {b:?}")))
 }
 
 fn floats(given: &[f64], wanted: &[f64], rtol: f64, atol: f64) -> Result<(), String> {
