@@ -26,7 +26,7 @@ pub use counts::Counts;
 pub use data::{Random, between, special, values as sample};
 pub use suite::graphs as random_graphs;
 pub use suite::{
-    casts, copies, fused, gathers, graph_on, maps, matmuls, reductions, row_wise, scans, specials, values,
+    casts, copies, fused, gathers, graph_on, maps, matmuls, reductions, row_wise, scans, specials, typed_graph, values,
 };
 pub use support::{Support, Survey, survey};
 pub use tier::Tier;

@@ -7,5 +7,5 @@ mod write;
 
 pub use carry::{Carrier, plan_for};
 pub use evaluate::evaluate;
-pub use random::{Nature, data, graph};
+pub use random::{Nature, data, graph, typed};
 pub use write::Write;

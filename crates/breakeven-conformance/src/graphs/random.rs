@@ -1,6 +1,6 @@
 //! Random graphs and data from a seed.
 
-use breakeven_ir::{DType, Family, Fold, Graph, Kind, MAPS, NodeId, Op, RowWise, Scalar, Scan, Shape, Spec};
+use breakeven_ir::{DType, Fold, Graph, Kind, MAPS, NodeId, Op, RowWise, Scalar, Scan, Shape, Spec};
 
 use super::Write;
 use crate::data::Random;
@@ -14,39 +14,84 @@ pub enum Nature {
     Any,
 }
 
+/// Whether a device runs the last node of a graph.
+pub type Runs<'a> = &'a dyn Fn(&Graph) -> bool;
+
 const SMOOTH: [&str; 8] = ["neg", "relu", "tanh", "abs", "sigmoid", "gelu", "sin", "softplus"];
 const SMOOTH_OF_TWO: [&str; 4] = ["add", "sub", "maximum", "minimum"];
 
 /// A graph of about `count` operations with views, products, folds, concats and several outputs. `index` is the type of
 /// its indices.
 pub fn graph(seed: u64, count: usize, nature: Nature, index: DType) -> Graph {
-    let mut grow = Grow { w: Write::default(), random: Random::new(seed), nature, index, known: Vec::new() };
-    for _ in 0..3 {
-        let rank = grow.random.below(4);
-        let shape: Vec<usize> = (0..rank).map(|_| *grow.random.pick(&[1, 2, 3, 5, 7])).collect();
-        let input = grow.w.input(&shape);
-        grow.known.push(input);
-    }
+    let mut grow = Grow::new(seed, nature, index, &[DType::F32]);
     for _ in 0..count {
         let more = grow.step();
         grow.known.extend(more);
     }
-    let outputs = 1 + grow.random.below(3);
-    for _ in 0..outputs {
-        let near = grow.random.below(grow.known.len().min(5));
-        let output = grow.known[grow.known.len() - 1 - near];
-        grow.w.0.want(output);
-    }
-    grow.w.0
+    grow.finish()
 }
 
-/// Dense bytes for an input: floats in -2..2, indices in -1..1, truth values.
+/// As `graph` of any nature, over tensors of all `dtypes`, with casts between them; a node that the device does not run is
+/// left out.
+pub fn typed(seed: u64, count: usize, dtypes: &[DType], runs: Runs<'_>) -> Graph {
+    let index = if dtypes.contains(&DType::I64) { DType::I64 } else { DType::I32 };
+    let mut grow = Grow::new(seed, Nature::Any, index, dtypes);
+    for _ in 0..count {
+        let before = grow.w.0.clone();
+        let Some(more) = grow.step() else { continue };
+        if runs(&wanting(&grow.w.0, more)) {
+            grow.known.push(more);
+        } else {
+            grow.w.0 = before;
+        }
+    }
+    grow.finish()
+}
+
+fn wanting(graph: &Graph, id: NodeId) -> Graph {
+    let mut graph = graph.clone();
+    graph.want(id);
+    graph
+}
+
+impl Grow {
+    fn new(seed: u64, nature: Nature, index: DType, dtypes: &[DType]) -> Grow {
+        let (w, random) = (Write::default(), Random::new(seed));
+        let mut grow = Grow { w, random, nature, index, dtypes: dtypes.to_vec(), known: Vec::new() };
+        for _ in 0..3 {
+            let rank = grow.random.below(4);
+            let shape: Vec<usize> = (0..rank).map(|_| *grow.random.pick(&[1, 2, 3, 5, 7])).collect();
+            let dtype = *grow.random.pick(dtypes);
+            let input = grow.w.0.input(Spec::new(dtype, shape.as_slice()));
+            grow.known.push(input);
+        }
+        grow
+    }
+
+    fn finish(mut self) -> Graph {
+        let grow = &mut self;
+        let outputs = 1 + grow.random.below(3);
+        for _ in 0..outputs {
+            let near = grow.random.below(grow.known.len().min(5));
+            let output = grow.known[grow.known.len() - 1 - near];
+            grow.w.0.want(output);
+        }
+        self.w.0
+    }
+}
+
+/// Dense bytes for an input: floats in -2..2, integers that serve as indices too, truth values.
 pub fn data(graph: &Graph, id: NodeId) -> Vec<u8> {
     let spec = &graph.node(id).spec;
     let mut random = Random::new(u64::from(id.0) + 77);
     let mut bytes = vec![0; spec.bytes() as usize];
     for at in 0..spec.shape.elements() {
-        let number = if spec.dtype.is_float() { 4.0 * random.unit() - 2.0 } else { random.below(2) as f64 - 1.0 };
+        let may_be_index = spec.shape.rank() == 1 && spec.shape.elements() <= 3;
+        let number = match spec.dtype {
+            d if d.is_float() => 4.0 * random.unit() - 2.0,
+            d if may_be_index || d == DType::Bool => random.below(2) as f64 - 1.0,
+            _ => random.below(200) as f64 - 100.0,
+        };
         Scalar::of(spec.dtype, number).store(spec.dtype, &mut bytes, at);
     }
     bytes
@@ -57,7 +102,9 @@ struct Grow {
     random: Random,
     nature: Nature,
     index: DType,
-    /// Nodes of f32 so far.
+    /// Element types of inputs and casts.
+    dtypes: Vec<DType>,
+    /// Nodes so far.
     known: Vec<NodeId>,
 }
 
@@ -70,19 +117,24 @@ impl Grow {
         if dims.iter().product::<usize>() > 5000 {
             return None;
         }
+        let dtype = self.w.0.node(x).spec.dtype;
         match self.random.below(17) {
+            0 | 1 if self.dtypes.len() > 1 => {
+                let to = *self.random.pick(&self.dtypes);
+                (to != dtype).then(|| self.w.op(Op::Cast(to), &[x]))
+            }
             0..6 if self.nature == Nature::Any => Some(self.any_row(x)),
             0..3 => Some(self.w.map(SMOOTH[self.random.below(SMOOTH.len())], &[x])),
             3..6 => {
                 let other = self.fitting(x);
                 Some(self.w.map(SMOOTH_OF_TWO[self.random.below(SMOOTH_OF_TWO.len())], &[x, other]))
             }
-            6 => Some(self.bounded_product(x)),
+            6 if dtype.is_float() => Some(self.bounded_product(x)),
             7..10 => Some(self.looked_at(x, &dims)),
             10 => Some(self.folded(x, &dims)),
-            16 if !dims.is_empty() => Some(self.scanned(x, &dims)),
-            11 | 12 if !dims.is_empty() => Some(self.row_wise(x, dims.len())),
-            13 if dims.len() >= 2 => Some(self.matmul(x, &dims)),
+            16 if !dims.is_empty() && dtype != DType::Bool => Some(self.scanned(x, &dims)),
+            11 | 12 if !dims.is_empty() && dtype.is_float() => Some(self.row_wise(x, dims.len())),
+            13 if dims.len() >= 2 && dtype != DType::Bool => Some(self.matmul(x, &dims)),
             14 if !dims.is_empty() => Some(self.joined(x, dims.len())),
             15 if !dims.is_empty() => {
                 let picks = 1 + self.random.below(3);
@@ -93,19 +145,20 @@ impl Grow {
         }
     }
 
-    /// Any row over f32; one that gives truth values chooses between two tensors.
+    /// Any row over the type of `x`; one that gives truth values chooses between two tensors.
     fn any_row(&mut self, x: NodeId) -> NodeId {
-        let rows: Vec<_> =
-            MAPS.iter().filter(|m| matches!(m.family, Family::Any | Family::Number | Family::Float)).collect();
+        let dtype = self.w.0.node(x).spec.dtype;
+        let rows: Vec<_> = MAPS.iter().filter(|m| m.family.has(dtype)).collect();
         let row = *self.random.pick(&rows);
         let mut inputs = Vec::new();
         for kind in &row.args[..row.arity()] {
             let other = if inputs.is_empty() { x } else { self.fitting(x) };
-            inputs.push(if *kind == Kind::M { self.w.map("less", &[x, other]) } else { other });
+            let is_mask = *kind == Kind::M && dtype != DType::Bool;
+            inputs.push(if is_mask { self.w.map("less", &[x, other]) } else { other });
         }
         let params: Vec<f64> = (0..row.params()).map(|i| 0.5 + i as f64).collect();
         let made = self.w.map_with(row.name, &params, &inputs);
-        if row.out == Kind::M {
+        if row.out == Kind::M && dtype != DType::Bool {
             let other = self.fitting(x);
             return self.w.map("where", &[made, x, other]);
         }
@@ -115,11 +168,15 @@ impl Grow {
     /// A known node of this shape, or one broadcast to it, or a number.
     fn fitting(&mut self, x: NodeId) -> NodeId {
         let shape = self.w.0.node(x).spec.shape.clone();
-        let fits = |id: &&NodeId| self.w.0.node(**id).spec.shape.broadcast(&shape).as_ref() == Some(&shape);
+        let dtype = self.w.0.node(x).spec.dtype;
+        let fits = |id: &&NodeId| {
+            let spec = &self.w.0.node(**id).spec;
+            spec.dtype == dtype && spec.shape.broadcast(&shape).as_ref() == Some(&shape)
+        };
         let fitting: Vec<NodeId> = self.known.iter().filter(fits).copied().collect();
         if fitting.is_empty() || self.random.below(4) == 0 {
             let number = self.random.unit();
-            return self.w.number(number);
+            return self.w.0.fill(dtype, if dtype.is_float() { number } else { (3.0 * number).floor() });
         }
         *self.random.pick(&fitting)
     }
@@ -187,11 +244,19 @@ impl Grow {
     }
 
     fn folded(&mut self, x: NodeId, dims: &[usize]) -> NodeId {
+        let dtype = self.w.0.node(x).spec.dtype;
         let axes: Vec<usize> = (0..dims.len()).filter(|_| self.random.below(2) == 0).collect();
-        let fold = *self.random.pick(&[Fold::Sum, Fold::Mean, Fold::Max, Fold::Min, Fold::Moments]);
+        let all = if self.dtypes.len() > 1 {
+            vec![Fold::Sum, Fold::Prod, Fold::Max, Fold::Min, Fold::ArgMax, Fold::ArgMin, Fold::All, Fold::Any]
+        } else {
+            vec![Fold::Sum, Fold::Mean, Fold::Max, Fold::Min, Fold::Moments]
+        };
+        let all: Vec<Fold> = all.into_iter().filter(|fold| fold.dtype(dtype).is_some()).collect();
+        let fold = *self.random.pick(&all);
         let fold = if self.nature == Nature::Smooth && fold == Fold::Sum { Fold::Mean } else { fold };
         let first = self.w.reduce(fold, x, &axes);
-        if fold == Fold::Moments && self.random.below(2) == 0 { self.w.op(Op::Output(1), &[first]) } else { first }
+        let second = fold == Fold::Moments && self.random.below(2) == 0;
+        if second { self.w.op(Op::Output(1), &[first]) } else { first }
     }
 
     /// Sums are divided by their number of terms, so that they stay bounded. An extreme of nothing would be infinite.
@@ -200,10 +265,10 @@ impl Grow {
         let axis = self.random.below(dims.len());
         let (exclusive, reverse) = (fold == Fold::Sum && self.random.below(2) == 0, self.random.below(2) == 0);
         let made = self.w.op(Op::Scan(Scan { fold, axis, exclusive, reverse }), &[x]);
-        if fold != Fold::Sum {
+        if fold != Fold::Sum || !self.w.0.node(x).spec.dtype.is_float() {
             return made;
         }
-        let scale = self.w.number(1.0 / dims[axis].max(1) as f64);
+        let scale = self.number_beside(x, 1.0 / dims[axis].max(1) as f64);
         self.w.map("mul", &[made, scale])
     }
 
@@ -219,17 +284,27 @@ impl Grow {
     fn matmul(&mut self, x: NodeId, dims: &[usize]) -> NodeId {
         let (lead, inner) = (&dims[..dims.len() - 2], dims[dims.len() - 1]);
         let columns = *self.random.pick(&[1, 2, 5]);
-        let right = self.w.input(&[inner, columns]);
+        let dtype = self.w.0.node(x).spec.dtype;
+        let right = self.w.0.input(Spec::new(dtype, [inner, columns]));
         let right = self.w.broadcast(right, &[lead, &[inner, columns]].concat());
         let product = self.w.op(Op::MatMul, &[x, right]);
-        let scale = self.w.number(1.0 / inner.max(1) as f64);
+        if !dtype.is_float() {
+            return product;
+        }
+        let scale = self.number_beside(x, 1.0 / inner.max(1) as f64);
         let scaled = self.w.map("mul", &[product, scale]);
         if self.random.below(2) == 0 {
             return scaled;
         }
-        let bias = self.w.input(&[columns]);
+        let bias = self.w.0.input(Spec::new(dtype, [columns]));
         let sum = self.w.map("add", &[scaled, bias]);
         self.w.map("gelu", &[sum])
+    }
+
+    /// A number of the type of `x`.
+    fn number_beside(&mut self, x: NodeId, value: f64) -> NodeId {
+        let dtype = self.w.0.node(x).spec.dtype;
+        self.w.0.fill(dtype, value)
     }
 
     fn joined(&mut self, x: NodeId, rank: usize) -> NodeId {

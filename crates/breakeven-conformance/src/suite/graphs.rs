@@ -4,7 +4,7 @@ use breakeven_ir::{DType, Graph, Scalar};
 use breakeven_plan::Policy;
 
 use super::dtypes;
-use crate::graphs::{Carrier, Nature, data, evaluate, graph, plan_for};
+use crate::graphs::{Carrier, Nature, data, evaluate, graph, plan_for, typed};
 use crate::{Bench, Tier};
 
 /// Rounding and the errors of each kernel, carried through a graph of bounded operations that do not amplify them, stay
@@ -21,6 +21,14 @@ pub fn graphs(bench: &mut Bench<'_>, tier: Tier) {
         let graph = graph(seed, 4 + (seed % 20) as usize, nature, index);
         graph_on(bench, &graph, &format!("graph {seed}"), nature == Nature::Smooth);
     }
+}
+
+/// A random graph over every element type of the device, whose nodes the device runs, fused and unfused.
+pub fn typed_graph(bench: &mut Bench<'_>, seed: u64, count: usize) {
+    let device = bench.device();
+    let runs = |graph: &Graph| plan_for(graph, device, &Policy::default()).is_ok();
+    let graph = typed(seed, count, &dtypes(bench), &runs);
+    graph_on(bench, &graph, &format!("typed graph {seed} of {count}"), false);
 }
 
 /// One graph on the device, fused and unfused; `compares` its end values too.

@@ -18,7 +18,7 @@ pub use casts::casts;
 pub use copies::copies;
 pub use fused::fused;
 pub use gathers::gathers;
-pub use graphs::{graph_on, graphs};
+pub use graphs::{graph_on, graphs, typed_graph};
 pub use maps::maps;
 pub use matmuls::matmuls;
 pub use reductions::reductions;
