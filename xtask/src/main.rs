@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod demo;
+mod onnx;
 mod test;
 mod tidy;
 mod workspace;
@@ -13,6 +14,8 @@ cargo xtask <task>
 
   demo [--text FILE] [--query TEXT] [--on DEVICE] [--reference FILE] [--json] ...
          sentence embeddings with the real model, timed on every device of this machine
+  onnx [--check] [--list] ...
+         the backend tests of ONNX on the CPU and the software GPUs; writes docs/onnx.md, or compares it
   test [--no-install] [--all-adapters] [--no-coverage]
          everything a change must pass, in order, with the time of each step
   tidy   the rules of STYLE.md that a machine can check";
@@ -23,6 +26,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = args.collect();
     let outcome = match task.as_deref() {
         Some("demo") => demo::run(&rest),
+        Some("onnx") => onnx::run(&rest),
         Some("test") => test::run(&rest),
         Some("tidy") => tidy::run(&rest),
         Some("help" | "--help" | "-h") => {

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything a change must pass, in order, with the time each step took.
 
 mod coverage;
-mod drivers;
+pub mod drivers;
 mod install;
 mod licences;
 mod step;

@@ -62,11 +62,15 @@ pub(crate) enum Action {
 }
 
 impl Node {
+    /// Its name, or that of its first output.
+    pub fn label(&self) -> String {
+        let name = if self.name.is_empty() { self.outputs.first() } else { Some(&self.name) };
+        format!("node '{}'", name.map_or("without a name", String::as_str))
+    }
+
     /// Name, operator and opset, for errors.
     pub fn describe(&self) -> String {
-        let name = if self.name.is_empty() { self.outputs.first() } else { Some(&self.name) };
-        let name = name.map_or("without a name", String::as_str);
-        format!("node '{name}' ({}, opset {})", self.operator, self.opset)
+        format!("{} ({}, opset {})", self.label(), self.operator, self.opset)
     }
 }
 

@@ -366,7 +366,7 @@ mod tests {
         let engine = engine();
         let refused = model.run(&engine, &[("x", engine.tensor(&[0.0; 2], [1, 2]))]);
         let text = refused.expect_err("it cannot run").to_string();
-        assert!(text.contains("Teleport (opset 17) (node 'a' (Teleport, opset 17) and 1 more)"), "{text}");
+        assert!(text.contains("operator Teleport (opset 17) (node 'a' and 1 more)"), "{text}");
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl Reader<'_> {
         if let Action::Operator(operator) = node.action {
             for name in node.attributes.keys().filter(|name| !operator.attributes.contains(&name.as_str())) {
                 let what = format!("attribute '{name}' of operator {} (opset {})", node.operator, node.opset);
-                self.missing.add(what, node.describe());
+                self.missing.add(what, node.label());
             }
         }
         Ok(node)
@@ -150,7 +150,7 @@ impl Reader<'_> {
         if let Some(index) = self.sources.iter().position(same) {
             return self.function(index).map(Action::Function);
         }
-        self.missing.add(format!("operator {} (opset {})", node.operator, node.opset), node.describe());
+        self.missing.add(format!("operator {} (opset {})", node.operator, node.opset), node.label());
         Ok(Action::Missing)
     }
 

@@ -50,7 +50,7 @@ impl Tensor {
         let Some((descr, _)) = TYPES.iter().find(|(_, dtype)| *dtype == spec.dtype) else {
             return Err(CallError::new("npy", format!("numpy has no {}; cast it to f32 first", spec.dtype)).into());
         };
-        let dims: String = spec.shape.iter().map(|n| format!("{n},")).collect();
+        let dims = spec.shape.iter().fold(String::new(), |text, n| text + &n.to_string() + ",");
         let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dims}), }}");
         let before = MAGIC.len() + 4;
         let end = (before + text.len() + 1).next_multiple_of(ALIGNMENT);
@@ -111,8 +111,8 @@ fn dtype(text: &str) -> std::result::Result<DType, String> {
     let unknown = || "the elements are records or objects, not numbers".to_owned();
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"')).ok_or_else(unknown)?;
     let name = text[1..].split(quote).next().unwrap_or_default();
-    if name.starts_with('>') {
-        return Err(format!("the elements are big-endian ('{name}'); save them with astype('<{}')", &name[1..]));
+    if let Some(kind) = name.strip_prefix('>') {
+        return Err(format!("the elements are big-endian ('{name}'); save them with astype('<{kind}')"));
     }
     // One byte has no order, whatever the file says.
     let same = |known: &str| name == known || (known.starts_with('|') && name.get(1..) == known.get(1..));

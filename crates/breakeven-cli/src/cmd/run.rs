@@ -49,9 +49,9 @@ impl Run {
             fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
         if as_json {
-            println!("{}", self.object(&session, &done, &wrote));
+            println!("{}", object(&session, &done, &wrote));
         } else {
-            println!("{}", self.line(&session, &done, &wrote));
+            println!("{}", line(&session, &done, &wrote));
         }
         Ok(())
     }
@@ -84,41 +84,41 @@ impl Run {
         }
         Ok(done)
     }
+}
 
-    fn line(&self, session: &Session, done: &Done, wrote: &[String]) -> String {
-        let mut times = done.times.clone();
-        times.sort_unstable();
-        let median = times[times.len() / 2];
-        let time = match times.len() {
-            1 => format!("{median:.2?} with planning"),
-            n => format!("{median:.2?} (median of {n}; first {:.2?})", done.times[0]),
-        };
-        let work: Vec<String> = done.report.iter().flat_map(|report| work(report)).map(|w| w.text()).collect();
-        let work = if work.is_empty() { "nothing to compute".to_owned() } else { work.join("; ") };
-        let wrote = if wrote.is_empty() { String::new() } else { format!("; wrote {}", wrote.join(", ")) };
-        let note = done.report.iter().flat_map(|r| &r.replanned).map(|line| format!("\n{line}")).collect::<String>();
-        format!("{}: {time}; {work}{wrote}{note}", session.name)
-    }
+/// One line about a run.
+fn line(session: &Session, done: &Done, wrote: &[String]) -> String {
+    let mut times = done.times.clone();
+    times.sort_unstable();
+    let median = times[times.len() / 2];
+    let time = match times.len() {
+        1 => format!("{median:.2?} with planning"),
+        n => format!("{median:.2?} (median of {n}; first {:.2?})", done.times[0]),
+    };
+    let work: Vec<String> = done.report.iter().flat_map(work).map(|work| work.text()).collect();
+    let work = if work.is_empty() { "nothing to compute".to_owned() } else { work.join("; ") };
+    let wrote = if wrote.is_empty() { String::new() } else { format!("; wrote {}", wrote.join(", ")) };
+    let note = done.report.iter().flat_map(|r| &r.replanned).fold(String::new(), |all, line| all + "\n" + line);
+    format!("{}: {time}; {work}{wrote}{note}", session.name)
+}
 
-    fn object(&self, session: &Session, done: &Done, wrote: &[String]) -> Value {
-        let seconds: Vec<f64> = done.times.iter().map(Duration::as_secs_f64).collect();
-        let works: Vec<Work> = done.report.iter().flat_map(|report| work(report)).collect();
-        let outputs = done.outputs.iter().flat_map(|(name, tensors)| {
-            let spec = |t: &Tensor| t.check().map(|s| (s.dtype.name(), s.shape.to_vec())).ok();
-            tensors
-                .iter()
-                .map(move |t| spec(t).map(|(dtype, shape)| json!({"name": name, "dtype": dtype, "shape": shape})))
-        });
-        json!({
-            "model": session.name,
-            "seconds": seconds,
-            "predicted_seconds": done.report.as_ref().map(|r| r.plan.predicted.seconds),
-            "devices": works.iter().map(Work::object).collect::<Vec<_>>(),
-            "replanned": done.report.as_ref().map(|r| r.replanned.clone()).unwrap_or_default(),
-            "outputs": outputs.flatten().collect::<Vec<_>>(),
-            "wrote": wrote,
-        })
-    }
+/// The same as data.
+fn object(session: &Session, done: &Done, wrote: &[String]) -> Value {
+    let seconds: Vec<f64> = done.times.iter().map(Duration::as_secs_f64).collect();
+    let works: Vec<Work> = done.report.iter().flat_map(work).collect();
+    let outputs = done.outputs.iter().flat_map(|(name, tensors)| {
+        let spec = |t: &Tensor| t.check().map(|s| (s.dtype.name(), s.shape.to_vec())).ok();
+        tensors.iter().map(move |t| spec(t).map(|(dtype, shape)| json!({"name": name, "dtype": dtype, "shape": shape})))
+    });
+    json!({
+        "model": session.name,
+        "seconds": seconds,
+        "predicted_seconds": done.report.as_ref().map(|r| r.plan.predicted.seconds),
+        "devices": works.iter().map(Work::object).collect::<Vec<_>>(),
+        "replanned": done.report.as_ref().map(|r| r.replanned.clone()).unwrap_or_default(),
+        "outputs": outputs.flatten().collect::<Vec<_>>(),
+        "wrote": wrote,
+    })
 }
 
 /// The tensors of each output, as they were placed.

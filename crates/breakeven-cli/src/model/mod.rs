@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use breakeven::{Deadline, DeviceId, Engine, HostBytes, Settings, Spec, Tensor};
+use breakeven::{Deadline, DeviceId, DeviceKind, Engine, HostBytes, Settings, Spec, Tensor};
 use breakeven_onnx::{Model, Outputs, RunOptions};
 
 /// Which model, on what, where.
@@ -98,16 +98,20 @@ impl Session {
 
     /// An error that lists everything that the forced device cannot run.
     pub fn refused(&self, error: breakeven::Error) -> anyhow::Error {
-        let (Some(device), breakeven::Error::Placement(_)) = (self.device, &error) else { return error.into() };
-        let all = self.unsupported(device).unwrap_or_default();
-        let listed = if all.is_empty() { String::new() } else { format!("\n  {}", all.join("\n  ")) };
+        let (Some(device), breakeven::Error::Placement(first)) = (self.device, &error) else { return error.into() };
+        let others = self.unsupported(device).unwrap_or_default();
+        let others = others.iter().filter(|line| !first.contains(*line));
+        let others = others.fold(String::new(), |all, line| all + "\n  also " + line);
         let advice = "run it with --on auto or --on cpu, or convert the model to types that the device has";
-        anyhow::Error::from(error)
-            .context(format!("{} cannot run all of the model; {advice}{listed}", self.device_name()))
+        anyhow::anyhow!("{first}{others}\n{advice}")
     }
 
-    /// What `device` cannot run of the model when nothing is forced, kernel by kernel.
+    /// What `device` cannot run of the model when nothing is forced, kernel by kernel. Of a software adapter it is not known:
+    /// the planner does not ask it unless it must.
     fn unsupported(&self, device: DeviceId) -> anyhow::Result<Vec<String>> {
+        if self.engine.devices().iter().any(|d| d.id == device && d.info.kind == DeviceKind::Software) {
+            return Ok(Vec::new());
+        }
         let outputs = self.model.run(&self.engine, &self.fresh_inputs()?)?;
         let plan = self.engine.explain(&outputs.tensors())?;
         let why = |d: &breakeven::Decision| {
@@ -116,12 +120,6 @@ impl Session {
         let mut all: Vec<String> = plan.decisions.iter().filter_map(why).collect();
         all.dedup();
         Ok(all)
-    }
-
-    fn device_name(&self) -> String {
-        let devices = self.engine.devices();
-        let named = devices.iter().find(|d| Some(d.id) == self.device);
-        named.map_or_else(|| "the device".to_owned(), |d| d.name.clone())
     }
 }
 

@@ -68,7 +68,7 @@ fn main() -> anyhow::Result<ExitCode> {
 /// One engine for all cases; GPUs only where one is named.
 fn engine(names: &[String]) -> anyhow::Result<Engine> {
     let gpus = names.iter().any(|name| name != "cpu");
-    let engine = Engine::builder().gpus(gpus).software(true).no_cache().build()?;
+    let engine = Engine::builder().gpus(gpus).software(true).build()?;
     engine.ready(Deadline::after(Duration::from_mins(2)))?;
     Ok(engine)
 }

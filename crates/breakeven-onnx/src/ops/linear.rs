@@ -1,15 +1,14 @@
 //! Contractions by index, determinants and reinterpreted bits.
 
-use breakeven::{Pad, Spec, Tensor, einsum};
+use breakeven::{Spec, Tensor, einsum};
 
-use super::{Operator, axis, one, shape};
+use super::{Operator, one, shape};
 use crate::call::{Call, Result};
 use crate::error::wrong;
 
 /// The family.
 pub(super) const OPERATORS: &[Operator] = &[
     one("BitCast", &["to"], bit_cast),
-    one("CumProd", &["exclusive", "reverse"], cumulative_product),
     one("Det", &[], determinant),
     one("Einsum", &["equation"], |c| {
         let tensors = c.tensors()?;
@@ -29,31 +28,6 @@ fn bit_cast(call: &Call<'_>) -> Result<Tensor> {
     }
     let bytes = call.readable(call.item(0)?)?.to_bytes()?;
     Ok(call.engine().tensor_from_bytes(Spec::new(dtype, spec.shape), bytes)?)
-}
-
-/// Products of all elements up to each one, in as many steps as the extent has binary digits.
-fn cumulative_product(call: &Call<'_>) -> Result<Tensor> {
-    let x = call.tensor(0)?;
-    let rank = x.check()?.shape.rank();
-    let along = axis(call.one_int(1)?, rank)?;
-    let (n, at) = (x.shape()[along], along as isize);
-    let turned = |t: Tensor, turns: bool| if turns { t.flip(at) } else { t };
-    let reverse = call.flag("reverse", false)?;
-    let shifted = |t: &Tensor, by: usize| {
-        let mut widths = vec![(0, 0); rank];
-        widths[along] = (by as isize, -(by as isize));
-        t.pad(&widths, Pad::Constant(1.0))
-    };
-    let mut all = turned(x, reverse);
-    if call.flag("exclusive", false)? && n > 0 {
-        all = shifted(&all, 1);
-    }
-    let mut by = 1;
-    while by < n {
-        all = &all * shifted(&all, by);
-        by *= 2;
-    }
-    Ok(turned(all, reverse))
 }
 
 /// By elimination in f64, on the host.

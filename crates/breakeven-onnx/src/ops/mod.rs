@@ -8,6 +8,7 @@ mod image;
 mod linear;
 mod loss;
 mod norm;
+mod pick;
 mod product;
 mod random;
 mod recurrent;
@@ -72,6 +73,7 @@ const STANDARD: &[&[Operator]] = &[
     linear::OPERATORS,
     loss::OPERATORS,
     norm::OPERATORS,
+    pick::OPERATORS,
     product::OPERATORS,
     random::OPERATORS,
     recurrent::OPERATORS,

@@ -1,0 +1,117 @@
+//! `breakeven run` and `breakeven explain`, as a user calls them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use breakeven::Engine;
+
+const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/layer.onnx");
+
+/// A folder of its own for one test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("breakeven-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a temporary folder");
+        Folder(folder)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn call(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_breakeven"));
+    command.args(args).env("BREAKEVEN_CACHE", "off").output().expect("the command starts")
+}
+
+fn succeed(args: &[&str]) -> String {
+    let output = call(args);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && errors.is_empty(), "{args:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn fail(args: &[&str]) -> String {
+    let output = call(args);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &[][..]), "{args:?}");
+    String::from_utf8(output.stderr).expect("text")
+}
+
+fn engine() -> Engine {
+    Engine::builder().gpus(false).no_cache().build().expect("a CPU is always there")
+}
+
+#[test]
+fn a_model_runs_on_arrays_of_numpy() {
+    let (folder, engine) = (Folder::new("arrays"), engine());
+    let x = engine.tensor(&[1.0, 2.0, -1.0, 0.0], [2, 2]);
+    std::fs::write(folder.path("x.npy"), x.to_npy().expect("numpy has f32")).expect("it is written");
+    let (input, output) = (format!("x={}", folder.path("x.npy")), format!("y={}", folder.path("y.npy")));
+    let line = succeed(&["run", MODEL, "--on", "cpu", "--input", &input, "--output", &output]);
+    assert!(line.starts_with("layer.onnx: ") && line.contains("; cpu: ") && line.contains("0 bytes copied"), "{line}");
+    let y = std::fs::read(folder.path("y.npy")).expect("it was written");
+    let y = engine.tensor_from_npy(y).expect("it is an array").to_vec::<f32>().expect("the CPU has it");
+    // By hand: the sums are [2, 3.25, 0.5] and [-1, 1.25, 0.5].
+    let softmax = |sums: [f32; 3]| {
+        let powers = sums.map(|s| s.max(0.0).exp());
+        powers.map(|p| p / powers.iter().sum::<f32>())
+    };
+    let wanted = [softmax([2.0, 3.25, 0.5]), softmax([-1.0, 1.25, 0.5])].concat();
+    assert!(y.iter().zip(&wanted).all(|(a, b)| (a - b).abs() < 1e-6), "{y:?}, not {wanted:?}");
+}
+
+#[test]
+fn an_archive_goes_in_and_out() {
+    let (folder, archive) = (Folder::new("archive"), "out.npz");
+    let line =
+        succeed(&["run", MODEL, "--on", "cpu", "--random", "--dim", "batch=4", "--output", &folder.path(archive)]);
+    assert!(line.contains("out.npz") && Path::new(&folder.path(archive)).exists(), "{line}");
+    let text = fail(&["run", MODEL, "--on", "cpu", "--input", &folder.path(archive)]);
+    assert_eq!(text, "breakeven: the model has no input 'y', but 'x'\n");
+}
+
+#[test]
+fn data_instead_of_text() {
+    let text = succeed(&["run", MODEL, "--on", "cpu", "--random", "--repeat", "3", "--json"]);
+    let data: serde_json::Value = serde_json::from_str(&text).expect("one object");
+    assert_eq!(data["seconds"].as_array().map(Vec::len), Some(3));
+    assert_eq!(data["outputs"][0], serde_json::json!({"name": "y", "dtype": "f32", "shape": [1, 3]}));
+    let text = succeed(&["explain", MODEL, "--on", "cpu", "--random", "--json"]);
+    let data: serde_json::Value = serde_json::from_str(&text).expect("a list");
+    assert!(data.as_array().is_some_and(|steps| steps.iter().all(|step| step["reason"].is_string())), "{text}");
+}
+
+#[test]
+fn a_frozen_plan_is_followed() {
+    let folder = Folder::new("frozen");
+    let path = folder.path("plan.json");
+    let with = |dim| ["run", MODEL, "--on", "cpu", "--random", "--dim", dim, "--freeze", path.as_str()];
+    succeed(&with("batch=2"));
+    succeed(&with("batch=2"));
+    let text = fail(&with("batch=3"));
+    assert!(text.contains("the frozen plan was made from another graph"), "{text}");
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let text = fail(&["run", MODEL, "--on", "cpu"]);
+    let wanted =
+        "breakeven: no input is given for 'x' (f32[batch, 2]): say --input NAME=FILE.npy for each, or --random\n";
+    assert_eq!(text, wanted);
+    let text = fail(&["run", MODEL, "--on", "npu:0", "--random"]);
+    // Drivers may say something of their own before.
+    assert!(text.contains("breakeven: there is no device 'npu:0'; there are auto, cpu"), "{text}");
+    let text = fail(&["run", MODEL, "--on", "cpu", "--random", "--dim", "size=4"]);
+    assert_eq!(text, "breakeven: --dim size: the model has no such dimension, but batch\n");
+    let text = fail(&["explain", "no-such-file.onnx", "--random"]);
+    assert!(text.starts_with("breakeven: no-such-file.onnx: cannot be read"), "{text}");
+}
