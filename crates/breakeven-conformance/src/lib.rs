@@ -13,6 +13,7 @@ mod compare;
 mod counts;
 mod data;
 pub mod graphs;
+mod own;
 mod suite;
 mod support;
 mod tier;
@@ -24,6 +25,7 @@ pub use case::Case;
 pub use compare::compare;
 pub use counts::Counts;
 pub use data::{Random, between, special, values as sample};
+pub use own::{OwnCustom, OwnRow};
 pub use suite::graphs as random_graphs;
 pub use suite::{
     casts, copies, fused, gathers, graph_on, maps, matmuls, reductions, row_wise, scans, specials, typed_graph, values,

@@ -141,8 +141,7 @@ impl CpuLaunch {
         }
         // SAFETY: every operand's span lies in its memory, which is reserved as the kernel needs it until the guards
         // drop, and is aligned to its elements.
-        unsafe { self.kernel.run(machine, &inputs, &outputs) };
-        Ok(())
+        unsafe { self.kernel.run(machine, &inputs, &outputs) }
     }
 
     /// Reserves an input for reading; `None` where it lies in the memory of output 0, which is reserved already.

@@ -36,6 +36,14 @@ pub enum DeviceError {
     /// The device cannot run this kernel.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
+    /// The code of a custom operation panicked; the device is fine.
+    #[error("the custom operation `{name}` panicked: {message}")]
+    Custom {
+        /// Its name.
+        name: String,
+        /// What the panic said.
+        message: String,
+    },
     /// The driver refused for a reason of its own.
     #[error("the driver refused: {0}")]
     Driver(String),

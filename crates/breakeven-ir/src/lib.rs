@@ -6,6 +6,7 @@
 mod body;
 mod build;
 mod caps;
+mod custom;
 mod dtype;
 mod error;
 mod expr;
@@ -28,11 +29,14 @@ mod vocabulary;
 pub use body::{Body, Inst, Prim};
 pub use build::{Builder, Term};
 pub use caps::Caps;
+pub use custom::{CustomInputs, CustomOp, CustomOutputs, Invocations, Wgsl};
 pub use dtype::{DType, Element};
 pub use error::{CallError, Unsupported};
 pub use expr::{Expr, ExprBuilder, Item};
 pub use graph::{Graph, Node, NodeId};
-pub use kernel::{Class, Gather, Kernel, Launch, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows, Work};
+pub use kernel::{
+    Class, Custom, Gather, Kernel, Launch, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows, Work,
+};
 pub use layout::{Layout, Positions};
 pub use maps::MAPS;
 pub use op::{Fold, Op, Params, Reduce, RowWise, Scan, View};

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::{DType, Row, Shape};
+use crate::{CustomOp, DType, Row, Shape};
 
 /// What a node does. Elementwise operations are rows of the table; the rest is listed here.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +29,8 @@ pub enum Op {
     Gather(usize),
     /// Inputs one after the other along an axis.
     Concat(usize),
+    /// An operation of the user's own, and its parameters.
+    Custom(CustomOp, Params),
     /// Output `.0` of an input that has several; the node itself stands for output 0.
     Output(u8),
 }
@@ -214,6 +216,7 @@ impl Op {
             Op::MatMul => "matmul",
             Op::Gather(_) => "gather",
             Op::Concat(_) => "concat",
+            Op::Custom(op, _) => op.name(),
             Op::Output(_) => "output",
         }
     }

@@ -19,6 +19,7 @@ impl Op {
             Op::MatMul => one(matmul(inputs)),
             Op::Gather(axis) => one(gather(*axis, inputs)),
             Op::Concat(axis) => one(concat(*axis, inputs)),
+            Op::Custom(op, params) => op.specs(params.len(), inputs),
         };
         specs.map_err(|e| if e.operands.is_empty() { e.of(inputs) } else { e })
     }

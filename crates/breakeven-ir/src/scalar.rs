@@ -83,7 +83,7 @@ impl Scalar {
     }
 
     /// The nearest number that `dtype` has: what a device holds that was given this one.
-    fn rounded(self, dtype: DType) -> Scalar {
+    pub(crate) fn rounded(self, dtype: DType) -> Scalar {
         match (self, dtype) {
             (Scalar::F(x), DType::F32) => Scalar::F(f64::from(x as f32)),
             (Scalar::F(x), DType::F16) => Scalar::F(f16::from_f64(x).to_f64()),

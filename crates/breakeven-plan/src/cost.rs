@@ -74,6 +74,10 @@ impl<'a> CostModel<'a> {
 
     /// What a kernel must do; counted once for kernels that differ in numbers only.
     pub fn work_of(&self, kernel: &Kernel) -> Work {
+        // What a custom operation does is known to its own estimate alone.
+        if matches!(kernel, Kernel::Custom(_)) {
+            return kernel.work();
+        }
         let signature = signature(kernel);
         if let Some(work) = self.known.borrow().get(&signature) {
             return *work;
@@ -90,7 +94,7 @@ fn signature(kernel: &Kernel) -> Signature {
         Kernel::Reduce(k) => (u8::from(k.fold == Fold::Moments), vec![k.pre.clone(), k.post.clone()]),
         Kernel::RowWise(k) => (row_kind(k.kind), vec![k.pre.clone(), k.post.clone()]),
         Kernel::MatMul(k) => (0, vec![k.post.clone()]),
-        Kernel::Scan(_) | Kernel::Gather(_) => (0, Vec::new()),
+        Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Custom(_) => (0, Vec::new()),
     };
     let operands = kernel.inputs().into_iter().chain(kernel.outputs()).cloned().collect();
     Signature { class: kernel.class(), kind, exprs, operands }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use breakeven_ir::{
-    DType, Expr, ExprBuilder, Fold, Gather, Graph, Kernel, Layout, Map, MatMul, NodeId, Op, Operand, ReduceRows,
-    RowWiseKernel, Scan, ScanRows, Shape,
+    Custom, DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, NodeId, Op, Operand, ReduceRows,
+    RowWiseKernel, Scan, ScanRows, Shape, Spec,
 };
 
 use crate::group::{Group, Groups, Leaf, Member, base_reads, reads};
@@ -82,18 +82,37 @@ impl Emitter<'_> {
         let (kernel, leaves) = self.kernel(group);
         let inputs = leaves.into_iter().map(|id| self.value(id)).collect();
         let mut outputs = vec![self.value(group.root)];
-        outputs.extend(self.second_output(group));
+        outputs.extend(self.further_outputs(group));
         let nodes = nodes(group);
         let is_layout_copy = nodes.iter().all(|&id| self.resolved.role(id) == Role::Copy);
         self.program.kernels.push(Fused { kernel, inputs, outputs, nodes, is_layout_copy });
     }
 
-    fn second_output(&mut self, group: &Group) -> Option<usize> {
-        let base = group.base.filter(|&id| has_two_outputs(&self.graph.node(id).op))?;
-        Some(match self.resolved.second_output(base) {
-            Some(id) => self.value(id),
-            None => self.fresh(base),
-        })
+    /// Values of the outputs after the first; those that nobody reads are written all the same.
+    fn further_outputs(&mut self, group: &Group) -> Vec<usize> {
+        let Some(node) = group.base else { return Vec::new() };
+        let mut values = Vec::new();
+        for (index, spec) in (1..).zip(self.further_specs(node)) {
+            let value = if let Some(id) = self.resolved.output(node, index) {
+                self.value(id)
+            } else {
+                self.program.values.push(Value { node, dtype: spec.dtype, bytes: spec.bytes(), is_input: false });
+                self.program.values.len() - 1
+            };
+            values.push(value);
+        }
+        values
+    }
+
+    /// Specs of the outputs after the first.
+    fn further_specs(&self, id: NodeId) -> Vec<Spec> {
+        let node = self.graph.node(id);
+        if !matches!(node.op, Op::Reduce(_) | Op::Custom(..)) {
+            return Vec::new();
+        }
+        let inputs: Vec<&Spec> = node.inputs.iter().map(|&input| &self.graph.node(input).spec).collect();
+        let mut all = node.op.specs(&inputs).expect("the graph was built by the same rules");
+        all.split_off(1)
     }
 
     fn kernel(&self, group: &Group) -> (Kernel, Vec<NodeId>) {
@@ -115,6 +134,12 @@ impl Emitter<'_> {
                 (Kernel::Gather(kernel), first.iter().map(|leaf| leaf.node).collect())
             }
             Op::Scan(scan) => (self.scan(*scan, &first[0], out), vec![first[0].node]),
+            Op::Custom(op, params) => {
+                let inputs = first.iter().map(|leaf| self.operand(leaf.node, leaf.layout.clone())).collect();
+                let outs = self.outs(base, out);
+                let kernel = Custom { op: op.clone(), params: params.to_vec(), inputs, outs };
+                (Kernel::Custom(kernel), first.iter().map(|leaf| leaf.node).collect())
+            }
             _ => self.rows(group, base, &first[0], out),
         }
     }
@@ -166,7 +191,7 @@ impl Emitter<'_> {
             Op::Reduce(reduce) => {
                 let (outer, inner) = dims.split_at(dims.len() - reduce.axes.len());
                 let (fold, outer, inner) = (reduce.fold, Shape::from(outer), Shape::from(inner));
-                let outs = self.outs(group, out);
+                let outs = self.outs(base, out);
                 Kernel::Reduce(ReduceRows { fold, outer, inner, pre, post, params, inputs, outs })
             }
             other => unreachable!("{} has no rows", other.name()),
@@ -174,16 +199,14 @@ impl Emitter<'_> {
         (kernel, ids)
     }
 
-    fn outs(&self, group: &Group, out: Operand) -> Vec<Operand> {
-        let base = group.base.expect("a reduction has a base");
-        if !has_two_outputs(&self.graph.node(base).op) {
-            return vec![out];
-        }
-        let second = match self.resolved.second_output(base) {
+    /// The first output and those after it.
+    fn outs(&self, base: NodeId, out: Operand) -> Vec<Operand> {
+        let one = |(index, spec): (u8, Spec)| match self.resolved.output(base, index) {
             Some(id) => self.operand(id, self.resolved.of(id).layout.clone()),
-            None => out.clone(),
+            None => Operand::new(spec.dtype, Layout::dense(spec.shape)),
         };
-        vec![out, second]
+        let further = (1..).zip(self.further_specs(base)).map(one);
+        [out].into_iter().chain(further).collect()
     }
 
     fn matmul(&self, group: &Group, base: NodeId, read: &[Leaf], out: Operand) -> (Kernel, Vec<NodeId>) {
@@ -199,10 +222,6 @@ impl Emitter<'_> {
         let ids = [a.node, b.node].into_iter().chain(extra).collect();
         (Kernel::MatMul(flatten(&matmul).unwrap_or(matmul)), ids)
     }
-}
-
-fn has_two_outputs(op: &Op) -> bool {
-    matches!(op, Op::Reduce(reduce) if reduce.fold == Fold::Moments)
 }
 
 fn nodes(group: &Group) -> Vec<NodeId> {

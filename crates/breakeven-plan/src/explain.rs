@@ -26,6 +26,10 @@ pub(crate) fn describe(kernel: &Kernel) -> String {
             let batch = if k.batch.rank() == 0 { String::new() } else { format!("{} x ", k.batch) };
             format!("matmul {batch}[{}, {}] @ [{}, {}]{}", k.m, k.k, k.k, k.n, fused(k.post.rows()))
         }
+        Kernel::Custom(k) => {
+            let outs: Vec<String> = k.outs.iter().map(|out| shape(&out.layout)).collect();
+            format!("custom {} giving {}", k.op.name(), outs.join(", "))
+        }
         Kernel::Gather(k) => format!("gather {} from {}", shape(&k.index.layout), shape(&k.source.layout)),
     }
 }

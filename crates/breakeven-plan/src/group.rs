@@ -17,7 +17,7 @@ pub(crate) enum Part {
     Pre,
     /// By the expression that gives the result.
     Post,
-    /// As it is: operands of products, what is scanned, and sources and indices of gathers.
+    /// As it is: operands of products and custom operations, what is scanned, and sources and indices of gathers.
     Whole,
 }
 
@@ -340,7 +340,7 @@ impl Grouping<'_> {
         let reads = base_reads(self.graph, self.resolved, id);
         let group = &self.groups[index];
         let fits = leaf.part == Part::Post && group.base.is_none() && self.has_room(group, 0, reads.len());
-        if !fits || moments(op) || matches!(op, Op::Gather(_) | Op::Scan(_)) {
+        if !fits || moments(op) || matches!(op, Op::Gather(_) | Op::Scan(_) | Op::Custom(..)) {
             return None;
         }
         let stored = base_storage(self.graph, self.resolved, id);

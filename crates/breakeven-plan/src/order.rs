@@ -67,7 +67,7 @@ fn families<T>(graph: &Graph, roles: &[Role], origins: &BTreeMap<NodeId, T>) -> 
     }
     let mut origin: Vec<NodeId> = graph.ids().collect();
     let is_view = |id: &NodeId| matches!(roles[id.index()], Role::View | Role::Copy);
-    for id in graph.ids().filter(|id| is_view(id) && !matches!(graph.node(*id).op, Op::Output(1))) {
+    for id in graph.ids().filter(|id| is_view(id) && !matches!(graph.node(*id).op, Op::Output(1..))) {
         origin[id.index()] = origin[graph.node(id).inputs[0].index()];
         if origins.contains_key(&origin[id.index()]) {
             families.entry(origin[id.index()]).or_default().push(id);

@@ -72,12 +72,26 @@ pub struct DeviceProfile {
     pub download: Curve,
     /// Kernels by the name of their class; a class that is missing is unmeasured.
     pub classes: BTreeMap<String, ClassCurves>,
+    /// Custom operations by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub customs: BTreeMap<String, ClassCurves>,
 }
 
 impl DeviceProfile {
-    /// Curves of a class, where it was measured.
+    /// Curves of a class, where it was measured. A custom operation that was not is taken for a map.
     pub fn class(&self, class: Class) -> Option<&ClassCurves> {
-        self.classes.get(class_name(class))
+        match class {
+            Class::Custom(name) => self.customs.get(name).or_else(|| self.class(Class::Map)),
+            _ => self.classes.get(class_name(class)),
+        }
+    }
+
+    /// False for a custom operation that is taken for a map.
+    pub fn is_measured(&self, class: Class) -> bool {
+        match class {
+            Class::Custom(name) => self.customs.contains_key(name),
+            _ => self.class(class).is_some(),
+        }
     }
 }
 
@@ -144,7 +158,7 @@ impl Profile {
     }
 }
 
-/// Name of a class in profiles.
+/// Name of a class in profiles; custom operations stand apart from the others.
 pub fn class_name(class: Class) -> &'static str {
     match class {
         Class::Map => "map",
@@ -153,6 +167,7 @@ pub fn class_name(class: Class) -> &'static str {
         Class::RowWise => "row_wise",
         Class::MatMul => "matmul",
         Class::Gather => "gather",
+        Class::Custom(name) => name,
     }
 }
 

@@ -39,8 +39,8 @@ pub(crate) struct Ref {
 /// Order of axes in which a node is stored, where that is not its own order.
 pub(crate) type Orders = BTreeMap<NodeId, Vec<usize>>;
 
-/// The node that stands for the second output of a node.
-type Seconds = BTreeMap<NodeId, NodeId>;
+/// The nodes that stand for the outputs of a node after its first.
+type Further = BTreeMap<(NodeId, u8), NodeId>;
 
 /// All nodes, with views folded.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(crate) struct Resolved {
     pub roles: Vec<Role>,
     refs: Vec<Option<Ref>>,
     orders: Orders,
-    seconds: Seconds,
+    further: Further,
 }
 
 impl Resolved {
@@ -57,9 +57,9 @@ impl Resolved {
         self.refs[id.index()].as_ref().expect("a live node with elements is resolved")
     }
 
-    /// The node that stands for the second output of `id`, where one is live.
-    pub fn second_output(&self, id: NodeId) -> Option<NodeId> {
-        self.seconds.get(&id).copied()
+    /// The node that stands for output `index`, from 1 on, of `id`, where one is live.
+    pub fn output(&self, id: NodeId, index: u8) -> Option<NodeId> {
+        self.further.get(&(id, index)).copied()
     }
 
     pub fn role(&self, id: NodeId) -> Role {
@@ -80,11 +80,11 @@ impl Resolved {
 /// Folds all views of what the outputs need, storing computed nodes in the order that suits their views.
 pub(crate) fn resolve(graph: &Graph, home: &Home) -> Resolved {
     let mut roles = roles(graph);
-    let seconds = seconds(graph, &mut roles);
-    let row_major = fold_views(graph, home, &mut roles, &seconds, &Orders::new());
+    let further = further(graph, &mut roles);
+    let row_major = fold_views(graph, home, &mut roles, &further, &Orders::new());
     let orders = choose_orders(graph, &roles, &row_major);
-    let refs = if orders.is_empty() { row_major } else { fold_views(graph, home, &mut roles, &seconds, &orders) };
-    Resolved { roles, refs, orders, seconds }
+    let refs = if orders.is_empty() { row_major } else { fold_views(graph, home, &mut roles, &further, &orders) };
+    Resolved { roles, refs, orders, further }
 }
 
 fn roles(graph: &Graph) -> Vec<Role> {
@@ -105,15 +105,18 @@ fn roles(graph: &Graph) -> Vec<Role> {
     roles
 }
 
-/// Of several nodes that name one second output, the first stands for it and the others look at it.
-fn seconds(graph: &Graph, roles: &mut [Role]) -> Seconds {
-    let mut seconds = Seconds::new();
-    for id in graph.ids().filter(|id| matches!(graph.node(*id).op, Op::Output(1))) {
-        if roles[id.index()] == Role::Compute && *seconds.entry(graph.node(id).inputs[0]).or_insert(id) != id {
+/// Of several nodes that name one output, the first stands for it and the others look at it.
+fn further(graph: &Graph, roles: &mut [Role]) -> Further {
+    let mut further = Further::new();
+    for id in graph.ids() {
+        if let Op::Output(index) = graph.node(id).op
+            && roles[id.index()] == Role::Compute
+            && *further.entry((graph.node(id).inputs[0], index)).or_insert(id) != id
+        {
             roles[id.index()] = Role::View;
         }
     }
-    seconds
+    further
 }
 
 fn role(graph: &Graph, id: NodeId) -> Role {
@@ -154,13 +157,13 @@ fn of_nothing(fold: Fold) -> f64 {
     }
 }
 
-fn fold_views(graph: &Graph, home: &Home, roles: &mut [Role], seconds: &Seconds, orders: &Orders) -> Vec<Option<Ref>> {
+fn fold_views(graph: &Graph, home: &Home, roles: &mut [Role], further: &Further, orders: &Orders) -> Vec<Option<Ref>> {
     let mut refs: Vec<Option<Ref>> = Vec::with_capacity(roles.len());
     for id in graph.ids() {
         let seen = match roles[id.index()] {
             Role::Dead | Role::Empty => None,
             Role::View | Role::Copy => {
-                let seen = look(graph, seconds, &refs, id);
+                let seen = look(graph, further, &refs, id);
                 roles[id.index()] = if seen.is_some() { Role::View } else { Role::Copy };
                 seen.or_else(|| Some(own(id, Layout::dense(graph.node(id).spec.shape.clone()))))
             }
@@ -176,10 +179,10 @@ fn own(id: NodeId, layout: Layout) -> Ref {
 }
 
 /// The view `id` of what its input is a view of.
-fn look(graph: &Graph, seconds: &Seconds, refs: &[Option<Ref>], id: NodeId) -> Option<Ref> {
+fn look(graph: &Graph, further: &Further, refs: &[Option<Ref>], id: NodeId) -> Option<Ref> {
     let node = graph.node(id);
     let input = match node.op {
-        Op::Output(1) => seconds[&node.inputs[0]],
+        Op::Output(index @ 1..) => further[&(node.inputs[0], index)],
         _ => node.inputs[0],
     };
     let of = refs[input.index()].as_ref().expect("a live view looks at a live node");

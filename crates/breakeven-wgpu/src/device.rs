@@ -144,7 +144,8 @@ impl Device for WgpuDevice {
     }
 
     fn supports(&self, kernel: &Kernel) -> std::result::Result<(), Unsupported> {
-        plan(&launch_of(kernel), &adapter::shaping(&self.gpu.limits)).map(drop)
+        let plan = plan(&launch_of(kernel), &adapter::shaping(&self.gpu.limits))?;
+        plan.dispatches.iter().try_for_each(|dispatch| self.pipelines.check(dispatch))
     }
 
     fn workspace_bytes(&self, kernel: &Kernel) -> u64 {

@@ -23,4 +23,5 @@ mod wgsl;
 pub use backend::{Limits, WgpuBackend, WgpuOptions};
 pub use counters::Counters;
 pub use device::WgpuDevice;
+pub use kernels::compile_custom;
 pub use self_test::{SelfTestVerdict, self_test};

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use breakeven_device::{DeviceError, Result};
+use breakeven_ir::Unsupported;
 
 use crate::counters::count;
 use crate::errors::lock;
 use crate::kernels::Dispatch;
 use crate::memory::Gpu;
+use crate::wgsl::is_foreign;
 
 /// A compiled text and the layout of what it binds.
 #[derive(Debug)]
@@ -19,18 +21,36 @@ pub(crate) struct Pipeline {
 
 /// Pipelines by text. Two texts are never taken for one: the whole text is the key.
 #[derive(Debug, Default)]
-pub(crate) struct Pipelines(Mutex<HashMap<String, Arc<Pipeline>>>);
+pub(crate) struct Pipelines {
+    made: Mutex<HashMap<String, Arc<Pipeline>>>,
+    /// Of texts with code of the user's.
+    verdicts: Mutex<HashMap<String, Verdict>>,
+}
+
+/// Whether a text of the user's compiles.
+type Verdict = std::result::Result<(), Unsupported>;
 
 impl Pipelines {
     /// The pipeline of a dispatch; compiled at the first call, which is slow.
     pub fn get(&self, gpu: &Gpu, dispatch: &Dispatch) -> Result<Arc<Pipeline>> {
-        if let Some(known) = lock(&self.0).get(&dispatch.text) {
+        if let Some(known) = lock(&self.made).get(&dispatch.text) {
             return Ok(known.clone());
         }
         let made = Arc::new(gpu.guarded(|| compile(gpu, dispatch))?);
         count(&gpu.counts.pipelines);
-        lock(&self.0).insert(dispatch.text.clone(), made.clone());
+        lock(&self.made).insert(dispatch.text.clone(), made.clone());
         Ok(made)
+    }
+
+    /// Why a dispatch with code of the user's cannot be compiled, where it cannot; each text is looked at once.
+    pub fn check(&self, dispatch: &Dispatch) -> Verdict {
+        if !is_foreign(&dispatch.text) {
+            return Ok(());
+        }
+        lock(&self.verdicts)
+            .entry(dispatch.text.clone())
+            .or_insert_with(|| crate::wgsl::compile(&dispatch.text))
+            .clone()
     }
 }
 
@@ -43,7 +63,7 @@ impl Pipelines {
         let mut missing: Vec<&Dispatch> = Vec::new();
         for dispatch in dispatches {
             let is_new =
-                !missing.iter().any(|m| m.text == dispatch.text) && !lock(&self.0).contains_key(&dispatch.text);
+                !missing.iter().any(|m| m.text == dispatch.text) && !lock(&self.made).contains_key(&dispatch.text);
             missing.extend(is_new.then_some(*dispatch));
         }
         if missing.len() < 2 {
@@ -95,7 +115,7 @@ fn compile(gpu: &Gpu, dispatch: &Dispatch) -> Pipeline {
 
 fn module(gpu: &Gpu, text: &str) -> wgpu::ShaderModule {
     let source = wgpu::ShaderModuleDescriptor { label: None, source: wgpu::ShaderSource::Wgsl(text.into()) };
-    if gpu.options.checked {
+    if gpu.options.checked || is_foreign(text) {
         return gpu.device.create_shader_module(source);
     }
     let checks = wgpu::ShaderRuntimeChecks {
@@ -104,7 +124,7 @@ fn module(gpu: &Gpu, text: &str) -> wgpu::ShaderModule {
         int_div_checks: false,
         ..wgpu::ShaderRuntimeChecks::checked()
     };
-    // SAFETY: texts come from `kernels` alone. Each index into a buffer is the position of an element of an operand's
+    // SAFETY: the text comes from `kernels` alone, without code of the user's. Each index into a buffer is the position of an element of an operand's
     // layout, all of which lie in the bound part; gathered indices are compared with their extent first. Each loop has
     // a bound that does not change inside it. A dispatch has as many rows of groups as members. Extents are not 0, and
     // division by a value goes through `i32_div` and its relatives, which test for 0 and -1.

@@ -156,10 +156,11 @@ impl EngineBuilder {
         let searching = usize::from(!self.no_gpus);
         let devices = Arc::new(Devices::new(entries, searching, notes));
         if !self.no_gpus {
-            let search = Search { software: self.software, webgpu_limits: self.webgpu_limits, stored, file };
+            let search =
+                Search { software: self.software, webgpu_limits: self.webgpu_limits, stored, file: file.clone() };
             search::spawn(search, &devices);
         }
-        Ok(Engine(Arc::new(Shared { devices, plans: Plans::default(), options: self.options })))
+        Ok(Engine(Arc::new(Shared { devices, plans: Plans::default(), options: self.options, file })))
     }
 }
 

@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use breakeven_device::{Deadline, DeviceInfo, Memory};
+use breakeven_device::{Deadline, Device, DeviceInfo, Memory};
 use breakeven_plan::{DeviceId, Profile};
 
 use crate::builder::EngineBuilder;
 use crate::cache::Plans;
 use crate::devices::{DeviceState, Devices};
+use crate::profile_file::ProfileFile;
 use crate::{Error, Result};
 
 /// Devices and what was measured of them. No global state: several engines in one process do not know of each other,
@@ -21,6 +22,8 @@ pub(crate) struct Shared {
     pub devices: Arc<Devices>,
     pub plans: Plans,
     pub options: EngineOptions,
+    /// Where what was measured is kept.
+    pub file: Option<ProfileFile>,
 }
 
 /// What an engine was told when it was built.
@@ -76,6 +79,11 @@ impl Engine {
     /// All devices, usable or not, and why not.
     pub fn devices(&self) -> Vec<DeviceReport> {
         self.0.devices.report()
+    }
+
+    /// A device itself, if it is open: for tests of rows and operations of your own.
+    pub fn device(&self, id: DeviceId) -> Option<Arc<dyn Device>> {
+        self.0.devices.snapshot().device(id)
     }
 
     /// What went otherwise than one would expect, in words: no Vulkan library, a profile that was ignored.

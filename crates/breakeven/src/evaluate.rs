@@ -126,6 +126,8 @@ impl Engine {
     fn may_retry(error: &ExecError, outputs: &[&Tensor], deadline: Deadline) -> bool {
         let pinned = |device: DeviceId| outputs.iter().any(|t| t.0.pin == Some(device));
         match error {
+            // The fault is the user's code's, not the device's.
+            ExecError::Device { source: DeviceError::Custom { .. }, .. } => false,
             ExecError::Device { device, source: DeviceError::Timeout { .. } } => {
                 !deadline.has_passed() && device.0 != 0 && !pinned(*device)
             }

@@ -23,6 +23,7 @@ mod bytes;
 mod cache;
 pub mod calibrate;
 mod compose;
+mod custom;
 mod data;
 mod devices;
 mod engine;
@@ -49,8 +50,8 @@ mod views;
 
 pub use breakeven_device::{Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes};
 pub use breakeven_ir::{
-    Any, CallError, DType, Element, Float, Fold, Integer, Kind, Logic, MapDef, Number, Row, Shape, Spec, Tolerance,
-    Word, row,
+    Any, CallError, CustomInputs, CustomOp, CustomOutputs, DType, Element, Float, Fold, Integer, Kind, Logic, MapDef,
+    Number, Row, Shape, Spec, Tolerance, Wgsl, Word, row,
 };
 pub use breakeven_plan::{Decision, DeviceId, DeviceProfile, Frozen, Plan, Profile};
 pub use builder::EngineBuilder;
@@ -58,6 +59,7 @@ pub use compose::{
     Activation, Conv, ConvTranspose, Coordinates, Filter, Gru, Lstm, Pad, Padding, Pool, Resize, Rnn, Rounding,
     Sequence, einsum,
 };
+pub use custom::{Example, compile_wgsl};
 pub use devices::DeviceState;
 pub use engine::{DeviceReport, Engine, EngineOptions};
 pub use error::{Error, Result};

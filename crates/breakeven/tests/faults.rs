@@ -46,6 +46,7 @@ fn rates(rate: f64) -> DeviceProfile {
         upload: Curve::rate(rate),
         download: Curve::rate(rate),
         classes: classes.into(),
+        ..DeviceProfile::default()
     }
 }
 

@@ -4,6 +4,7 @@
 //! error allowances are here: a single row gets the tolerance of its row, everything else those of `slack`.
 
 mod bound;
+mod custom;
 mod expr;
 mod fold;
 mod gather;
@@ -41,6 +42,7 @@ pub fn bounds(kernel: &Kernel, inputs: &[&[u8]], rules: Rules) -> Vec<Vec<Bound>
         Kernel::RowWise(k) => vec![row_wise::row_wise(k, inputs, rules)],
         Kernel::MatMul(k) => vec![matmul::matmul(k, inputs, rules)],
         Kernel::Gather(k) => vec![gather::gather(k, inputs)],
+        Kernel::Custom(k) => custom::custom(k, inputs, rules),
     }
 }
 

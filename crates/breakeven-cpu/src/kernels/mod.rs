@@ -1,5 +1,6 @@
 //! The kernels: each is compiled once and then run over memory that was checked when it was bound.
 
+mod custom;
 mod epilogue;
 mod gather;
 mod map;
@@ -10,11 +11,13 @@ mod row_wise;
 mod scan;
 mod transpose;
 
+use breakeven_device::DeviceError;
 use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Unsupported};
 
 use crate::Tuning;
 use crate::natives::Natives;
 use crate::team::Team;
+use custom::CpuCustom;
 use gather::CpuGather;
 use map::CpuMap;
 use matmul::CpuMatMul;
@@ -42,6 +45,7 @@ pub(crate) enum Compiled {
     RowWise(CpuRowWise),
     MatMul(CpuMatMul),
     Gather(CpuGather),
+    Custom(CpuCustom),
     /// It writes nothing.
     Nothing,
 }
@@ -60,17 +64,21 @@ pub(crate) fn compile(machine: &Machine, kernel: &Kernel) -> Result<Compiled, Un
         Kernel::RowWise(k) => Compiled::RowWise(CpuRowWise::new(machine, k, ns)?),
         Kernel::MatMul(k) => Compiled::MatMul(CpuMatMul::new(machine, k, ns)?),
         Kernel::Gather(k) => Compiled::Gather(CpuGather::new(k, ns)),
+        Kernel::Custom(k) => Compiled::Custom(CpuCustom::new(k)?),
     };
     let writes = kernel.outputs().iter().any(|o| !o.layout.shape.is_empty());
     Ok(if writes { compiled } else { Compiled::Nothing })
 }
 
 impl Compiled {
+    /// # Errors
+    /// What a custom operation panicked with.
+    ///
     /// # Safety
     /// `inputs` and `outputs` must point to element `[0, 0, ..]` of each operand, in memory that holds its whole span,
     /// is aligned to its elements, and is written by nobody else meanwhile. Outputs must not overlap inputs, but a map's
     /// output may lie exactly where an input lies.
-    pub unsafe fn run(&self, machine: &Machine, inputs: &[*const u8], outputs: &[*mut u8]) {
+    pub unsafe fn run(&self, machine: &Machine, inputs: &[*const u8], outputs: &[*mut u8]) -> Result<(), DeviceError> {
         let bound = Bound { inputs, outputs };
         // SAFETY: the same contract.
         unsafe {
@@ -81,9 +89,11 @@ impl Compiled {
                 Compiled::RowWise(k) => k.run(machine, bound),
                 Compiled::MatMul(k) => k.run(machine, bound),
                 Compiled::Gather(k) => k.run(machine, bound),
+                Compiled::Custom(k) => return k.run(bound),
                 Compiled::Nothing => {}
             }
         }
+        Ok(())
     }
 }
 
@@ -140,7 +150,7 @@ impl Machine {
                 ((self.flops(&k.pre) + self.flops(&k.post) + each) * elements, 0.0)
             }
             Kernel::MatMul(k) => (self.flops(&k.post) * elements, 2.0 * elements * k.k as f64),
-            Kernel::Gather(_) => (0.0, 0.0),
+            Kernel::Gather(_) | Kernel::Custom(_) => (0.0, 0.0),
         };
         let inputs = kernel.inputs();
         let read = if matches!(kernel, Kernel::Gather(_)) { &inputs[1..] } else { &inputs[..] };

@@ -127,6 +127,9 @@ impl Device for SimDevice {
     }
 
     fn supports(&self, kernel: &Kernel) -> std::result::Result<(), Unsupported> {
+        if matches!(kernel, Kernel::Custom(k) if !k.op.has_cpu()) {
+            return Err(Unsupported("no CPU closure was given".to_owned()));
+        }
         let missing =
             kernel.inputs().into_iter().chain(kernel.outputs()).find(|o| !self.caps().dtypes.contains(&o.dtype));
         missing.map_or(Ok(()), |o| Err(Unsupported(format!("this device has no {}", o.dtype))))

@@ -104,7 +104,13 @@ fn compute(launch: &Launch, binding: &Binding, start: Duration, end: Duration) -
     let mut outputs: Vec<Vec<u8>> =
         launch.outputs.iter().map(|&slot| read(binding, slot, start, start)).collect::<Result<_>>()?;
     let mut places: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-    launch.kernel.reference(&inputs, &mut places);
+    match &launch.kernel {
+        Kernel::Custom(k) => {
+            let panicked = |message| DeviceError::Custom { name: k.op.name().to_owned(), message };
+            k.run(&inputs, &mut places).map_err(panicked)?;
+        }
+        kernel => kernel.reference(&inputs, &mut places),
+    }
     for (&slot, bytes) in launch.outputs.iter().zip(&outputs) {
         write(binding, slot, bytes, start, end)?;
     }

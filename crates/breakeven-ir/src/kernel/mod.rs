@@ -3,6 +3,7 @@
 //! A kernel says everything but the buffers: expressions, sizes, layouts and parameters. Expressions are its structure
 //! (what a device compiles); sizes, strides, offsets and parameters are data.
 
+mod custom;
 mod gather;
 mod map;
 mod matmul;
@@ -10,6 +11,7 @@ mod reduce;
 mod row_wise;
 mod scan;
 
+pub use custom::Custom;
 pub use gather::Gather;
 pub use map::Map;
 pub use matmul::MatMul;
@@ -60,6 +62,8 @@ pub enum Kernel {
     MatMul(MatMul),
     /// Picks slices by index.
     Gather(Gather),
+    /// An operation of the user's own.
+    Custom(Custom),
 }
 
 /// What a kernel must do, whoever does it.
@@ -86,6 +90,8 @@ pub enum Class {
     MatMul,
     /// Gather.
     Gather,
+    /// A custom operation, by its name.
+    Custom(&'static str),
 }
 
 impl Kernel {
@@ -98,6 +104,7 @@ impl Kernel {
             Kernel::RowWise(_) => Class::RowWise,
             Kernel::MatMul(_) => Class::MatMul,
             Kernel::Gather(_) => Class::Gather,
+            Kernel::Custom(k) => Class::Custom(k.op.name()),
         }
     }
 
@@ -110,6 +117,7 @@ impl Kernel {
             Kernel::RowWise(k) => k.inputs.iter().collect(),
             Kernel::MatMul(k) => [&k.a, &k.b].into_iter().chain(&k.inputs).collect(),
             Kernel::Gather(k) => vec![&k.source, &k.index],
+            Kernel::Custom(k) => k.inputs.iter().collect(),
         }
     }
 
@@ -122,6 +130,7 @@ impl Kernel {
             Kernel::RowWise(k) => vec![&k.out],
             Kernel::MatMul(k) => vec![&k.out],
             Kernel::Gather(k) => vec![&k.out],
+            Kernel::Custom(k) => k.outs.iter().collect(),
         }
     }
 
@@ -133,6 +142,7 @@ impl Kernel {
             Kernel::RowWise(k) => &k.params,
             Kernel::MatMul(k) => &k.params,
             Kernel::Scan(_) | Kernel::Gather(_) => &[],
+            Kernel::Custom(k) => &k.params,
         }
     }
 
@@ -145,6 +155,7 @@ impl Kernel {
             Kernel::RowWise(k) => k.flops(),
             Kernel::MatMul(k) => k.flops(),
             Kernel::Gather(_) => 0,
+            Kernel::Custom(k) => k.flops(),
         };
         let touched = |operands: Vec<&Operand>| operands.iter().map(|o| o.touched_bytes()).sum::<u64>();
         let read = match self {
@@ -165,6 +176,7 @@ impl Kernel {
             Kernel::RowWise(k) => k.reference(inputs, outputs),
             Kernel::MatMul(k) => k.reference(inputs, outputs),
             Kernel::Gather(k) => k.reference(inputs, outputs),
+            Kernel::Custom(k) => k.reference(inputs, outputs),
         }
     }
 }

@@ -19,6 +19,8 @@ pub(crate) fn axes(kernel: &Kernel) -> &[usize] {
         Kernel::RowWise(k) => &k.outer,
         Kernel::MatMul(k) => &k.out.layout.shape,
         Kernel::Gather(k) => &k.out.layout.shape,
+        // Only its own code knows what an element of the result needs.
+        Kernel::Custom(_) => &[],
     }
 }
 
@@ -45,6 +47,7 @@ pub(crate) fn part(kernel: &Kernel, stretch: Stretch) -> Kernel {
         }
         Kernel::MatMul(k) => Kernel::MatMul(part_of_product(k, stretch)),
         Kernel::Gather(k) => Kernel::Gather(part_of_gather(k, stretch)),
+        Kernel::Custom(_) => unreachable!("it has no axes to be cut along"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reasons: what each kernel's placement is explained by.
 
-use breakeven_ir::Work;
+use breakeven_ir::{Class, Work};
 
 use super::model::Model;
 use super::offers::{Market, Offer, Refusal};
@@ -40,7 +40,7 @@ impl Deciding<'_> {
         let refused = |other: DeviceId| Some((other, offers[other.0].as_ref().err()?.text.clone()));
         Decision {
             nodes: fused.nodes.iter().map(|id| id.0).collect(),
-            what: describe(&fused.kernel),
+            what: self.what(fused, device),
             device,
             largest_launch: offers[device.0].as_ref().map_or(0, |offer| offer.largest_launch(fused)),
             reason: self.reason(kernel, fused, offers, predicted, runner_up),
@@ -51,6 +51,13 @@ impl Deciding<'_> {
             source: self.market.machine.device(device).profile.trust,
             flip: self.flip(fused, device, predicted, runner_up),
         }
+    }
+
+    fn what(&self, fused: &Fused, device: DeviceId) -> String {
+        let (what, class) = (describe(&fused.kernel), fused.kernel.class());
+        let is_guess =
+            matches!(class, Class::Custom(_)) && !self.market.machine.device(device).profile.is_measured(class);
+        if is_guess { format!("{what}, priced as a map since it was not measured") } else { what }
     }
 
     fn reason(

@@ -1,6 +1,7 @@
 //! Kernels as dispatches: one file for each shape of work.
 
 mod batch;
+mod custom;
 mod gather;
 mod map;
 mod matmul;
@@ -12,9 +13,9 @@ mod touch;
 
 pub use batch::{Planned, plan_all};
 
-use breakeven_ir::{Body, DType, Expr, Kernel, Launch, Shape, Unsupported};
+use breakeven_ir::{Body, Custom, DType, Expr, Kernel, Launch, Shape, Unsupported};
 
-use crate::wgsl::{Bound, Tensor, Width, check};
+use crate::wgsl::{Bound, Tensor, Width, check, compile, is_foreign};
 
 /// Limits of a device that shape its dispatches.
 #[derive(Clone, Copy, Debug)]
@@ -83,8 +84,25 @@ pub fn plan(launch: &Launch, shaping: &Shaping) -> Result<Plan, Unsupported> {
         Kernel::RowWise(k) => row_wise::plan(&mut plan, k, inputs, outputs)?,
         Kernel::MatMul(k) => matmul::plan(&mut plan, k, inputs, outputs)?,
         Kernel::Gather(k) => gather::plan(&mut plan, k, &inputs, outputs)?,
+        Kernel::Custom(k) => custom::plan(&mut plan, k, inputs, outputs)?,
     }
     check_bindings(&plan, shaping).map(|()| plan)
+}
+
+/// Compiles the code of a custom operation as far as that can be done without a device.
+///
+/// # Errors
+/// Why it cannot be compiled.
+pub fn compile_custom(kernel: &Custom) -> Result<(), Unsupported> {
+    let unlimited = Shaping {
+        bindings: usize::MAX,
+        binding_bytes: u64::MAX,
+        max_index: u64::from(u32::MAX),
+        args_bytes: u64::MAX,
+        row_groups: u64::MAX,
+    };
+    let plan = plan(&launch_of(&Kernel::Custom(kernel.clone())), &unlimited)?;
+    plan.dispatches.iter().filter(|d| is_foreign(&d.text)).try_for_each(|d| compile(&d.text))
 }
 
 /// A launch of `kernel` with a slot of its own for each operand, to ask whether it can be compiled.

@@ -122,7 +122,8 @@ impl Shader {
     }
 }
 
-fn parameter(shader: &mut Shader, name: &str, dtype: DType, value: f64) -> String {
+/// The expression for a number of type `dtype`, which becomes an argument.
+pub fn parameter(shader: &mut Shader, name: &str, dtype: DType, value: f64) -> String {
     let (low, high) = bits(dtype, value);
     shader.arg(name, low);
     match dtype {

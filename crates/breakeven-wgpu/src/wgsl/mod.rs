@@ -3,6 +3,7 @@
 mod access;
 mod body;
 mod cast;
+mod foreign;
 mod functions;
 mod members;
 mod shader;
@@ -11,7 +12,8 @@ mod tensor;
 mod walk;
 
 pub use access::{Access, Bound, Want, bind, bind_members, declare, place};
-pub use body::{check, function};
+pub use body::{check, function, parameter};
+pub use foreign::{FOREIGN, compile, is_foreign};
 pub use members::{finish, member_bytes};
 pub use shader::{GROUP, Shader};
 pub use tensor::{Place, Stored, Tensor, Width};

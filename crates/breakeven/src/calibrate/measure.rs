@@ -49,6 +49,24 @@ impl Bench<'_> {
         self.once_and_often(&SegmentStep::Launch(Box::new(launch)), &binding, times)
     }
 
+    /// As [`Bench::kernel`], over inputs that hold these bytes.
+    pub fn kernel_over(
+        &self,
+        kernel: &Kernel,
+        inputs: &[HostBytes],
+        times: usize,
+    ) -> Result<(Sample, Sample), DeviceError> {
+        let given = inputs.iter().map(|bytes| self.holding(bytes.clone()));
+        let outputs = kernel.outputs().into_iter().map(|o| self.filled(o.span_bytes(), o.dtype));
+        let buffers = given.chain(outputs).collect::<Result<Vec<Buffer>, DeviceError>>()?;
+        let slots: Vec<usize> = (0..buffers.len()).collect();
+        let (inputs, outputs) = slots.split_at(inputs.len());
+        let (inputs, outputs) = (inputs.to_vec(), outputs.to_vec());
+        let launch = Launch { kernel: kernel.clone(), inputs, outputs, workspace: None };
+        let binding = Binding { buffers, ..Binding::default() };
+        self.once_and_often(&SegmentStep::Launch(Box::new(launch)), &binding, times)
+    }
+
     /// A segment of one copy of `bytes` and one of `times`.
     pub fn copy(&self, step: &SegmentStep, bytes: usize, times: usize) -> Result<(Sample, Sample), DeviceError> {
         let buffers = vec![self.device.alloc(bytes as u64, MemoryKind::Resident)?];
@@ -97,10 +115,14 @@ impl Bench<'_> {
     /// A buffer whose numbers do not decay to denormals: every byte is 0x3F, which is 0.747 as f32. Indices are 0.
     fn filled(&self, bytes: u64, dtype: DType) -> Result<Buffer, DeviceError> {
         let byte: u8 = if dtype.is_float() { 0x3F } else { 0 };
-        let buffer = self.device.alloc(bytes, MemoryKind::Resident)?;
+        self.holding(HostBytes::from_vec(vec![byte; bytes as usize]))
+    }
+
+    /// A buffer that holds `bytes`.
+    fn holding(&self, bytes: HostBytes) -> Result<Buffer, DeviceError> {
+        let buffer = self.device.alloc(bytes.len() as u64, MemoryKind::Resident)?;
         let work = self.device.prepare(&Segment { steps: vec![SegmentStep::Upload { upload: 0, slot: 0 }] })?;
-        let uploads = vec![HostBytes::from_vec(vec![byte; bytes as usize])];
-        let binding = Binding { buffers: vec![buffer.clone()], uploads, reads: vec![] };
+        let binding = Binding { buffers: vec![buffer.clone()], uploads: vec![bytes], reads: vec![] };
         let ticket = self.device.submit(&work, binding, Lane::Compute, &[])?;
         self.device.wait(ticket, limit())?;
         Ok(buffer)

@@ -6,7 +6,8 @@ mod measure;
 use std::sync::Arc;
 use std::time::Duration;
 
-use breakeven_device::{Device, DeviceError, DeviceInfo, SegmentStep};
+use breakeven_device::{Device, DeviceError, DeviceInfo, HostBytes, SegmentStep};
+use breakeven_ir::Kernel;
 use breakeven_plan::{ClassCurves, Cost, Curve, DeviceProfile, Knot, Profile, Trust, class_name};
 
 use kernels::Probe;
@@ -67,6 +68,28 @@ pub fn measure(device: &Arc<dyn Device>, effort: Effort) -> Result<DeviceProfile
     }
     profile.trust = effort.trust;
     Ok(profile)
+}
+
+/// Times of one custom operation, from launches of different sizes and what they read. A launch is arithmetic and memory at
+/// once, and nobody can tell them apart, so both curves have its whole time.
+pub(crate) fn measure_custom(
+    device: &Arc<dyn Device>,
+    dispatch: Cost,
+    launches: &[(Kernel, Vec<HostBytes>)],
+) -> Result<ClassCurves, DeviceError> {
+    let bench = Bench { device, effort: Effort::QUICK };
+    let (mut math, mut memory) = (Vec::new(), Vec::new());
+    for (kernel, inputs) in launches {
+        let (one, many) = bench.kernel_over(kernel, inputs, STEPS)?;
+        let (work, seconds) = (kernel.work(), step_seconds(&one, &many) - dispatch.seconds);
+        for (knots, at) in [(&mut math, work.flops), (&mut memory, work.bytes)] {
+            if at > 0 && knots.iter().all(|known: &Knot| known.at != at as f64) {
+                knots.push(knot(at as f64, seconds, &one));
+            }
+        }
+    }
+    let curve = |knots| Curve::new(knots).expect("sizes are different and times positive");
+    Ok(ClassCurves { math: curve(math), memory: curve(memory) })
 }
 
 /// Submit, dispatch and sync, from the smallest launch.
