@@ -124,7 +124,9 @@ fn shape(text: &str) -> std::result::Result<Shape, String> {
     let bad = || "the shape in the header is not a tuple of numbers".to_owned();
     let inner = text.strip_prefix('(').and_then(|rest| rest.split_once(')')).ok_or_else(bad)?.0;
     let parts = inner.split(',').map(str::trim).filter(|part| !part.is_empty());
-    let dims = parts.map(|part| part.parse::<usize>().map_err(|_| bad())).collect::<std::result::Result<Vec<usize>, String>>()?;
+    let dims = parts
+        .map(|part| part.parse::<usize>().map_err(|_| bad()))
+        .collect::<std::result::Result<Vec<usize>, String>>()?;
     Shape::new(&dims).map_err(|error| error.message)
 }
 
@@ -171,7 +173,8 @@ mod tests {
             let message = Header::read(bytes).expect_err(expected);
             assert!(message.contains(expected), "{message}");
         };
-        let header = |descr: &str, shape: &str| format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}");
+        let header =
+            |descr: &str, shape: &str| format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}");
         check(b"PK\x03\x04", "no array of numpy");
         check(&MAGIC[..], "ends within its header");
         check(b"\x93NUMPY\x01\x00\xff\xff{", "ends within its header");

@@ -105,7 +105,9 @@ impl Run {
         let works: Vec<Work> = done.report.iter().flat_map(|report| work(report)).collect();
         let outputs = done.outputs.iter().flat_map(|(name, tensors)| {
             let spec = |t: &Tensor| t.check().map(|s| (s.dtype.name(), s.shape.to_vec())).ok();
-            tensors.iter().map(move |t| spec(t).map(|(dtype, shape)| json!({"name": name, "dtype": dtype, "shape": shape})))
+            tensors
+                .iter()
+                .map(move |t| spec(t).map(|(dtype, shape)| json!({"name": name, "dtype": dtype, "shape": shape})))
         });
         json!({
             "model": session.name,

@@ -69,7 +69,9 @@ pub fn write(targets: &[String], outputs: &[(String, Vec<Tensor>)]) -> anyhow::R
             let found = outputs.iter().find(|(known, _)| known == name);
             let known: Vec<&str> = outputs.iter().map(|(name, _)| name.as_str()).collect();
             let (_, tensors) = found.with_context(|| format!("the model has no output '{name}', but {known:?}"))?;
-            let [tensor] = tensors.as_slice() else { bail!("output '{name}' is {} tensors: name a folder", tensors.len()) };
+            let [tensor] = tensors.as_slice() else {
+                bail!("output '{name}' is {} tensors: name a folder", tensors.len())
+            };
             wrote.push(save(Path::new(path), &bytes(tensor)?)?);
         } else if has_kind(target, "npz") {
             wrote.push(save_archive(Path::new(target), outputs)?);
@@ -86,7 +88,8 @@ pub fn write(targets: &[String], outputs: &[(String, Vec<Tensor>)]) -> anyhow::R
 /// Each tensor under a name that a file may have; those of a sequence are numbered.
 fn named(outputs: &[(String, Vec<Tensor>)]) -> impl Iterator<Item = (String, &Tensor)> {
     outputs.iter().flat_map(|(name, tensors)| {
-        let plain: String = name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
+        let plain: String =
+            name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
         let plain = if plain.starts_with('.') { format!("_{plain}") } else { plain };
         let many = tensors.len() != 1;
         tensors.iter().enumerate().map(move |(i, t)| (if many { format!("{plain}.{i}") } else { plain.clone() }, t))

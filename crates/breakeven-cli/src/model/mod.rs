@@ -102,7 +102,8 @@ impl Session {
         let all = self.unsupported(device).unwrap_or_default();
         let listed = if all.is_empty() { String::new() } else { format!("\n  {}", all.join("\n  ")) };
         let advice = "run it with --on auto or --on cpu, or convert the model to types that the device has";
-        anyhow::Error::from(error).context(format!("{} cannot run all of the model; {advice}{listed}", self.device_name()))
+        anyhow::Error::from(error)
+            .context(format!("{} cannot run all of the model; {advice}{listed}", self.device_name()))
     }
 
     /// What `device` cannot run of the model when nothing is forced, kernel by kernel.

@@ -9,6 +9,7 @@ mod matmul;
 mod reduce;
 mod row_wise;
 mod scan;
+mod widen;
 
 pub use gather::Gather;
 pub use map::Map;
