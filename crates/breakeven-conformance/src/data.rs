@@ -27,6 +27,31 @@ pub const SPECIAL: &[f64] = &[
     -1e-30,
 ];
 
+/// The same for f16, whose range is narrow: its largest numbers, the least that rounds to infinity, and its denormals.
+pub const SPECIAL_F16: &[f64] = &[
+    f64::NAN,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    65_504.0,
+    -65_504.0,
+    65_520.0,
+    256.0,
+    5.960_464_477_539_063e-8,
+    -5.960_464_477_539_063e-8,
+    6.097_555_160_522_461e-5,
+    6.103_515_625e-5,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    11.09,
+    -17.4,
+    0.5,
+    2.5,
+    -2.5,
+    2049.0,
+];
+
 /// Whole numbers that kernels get wrong: ends of every width, shift counts outside it, and 0 to divide by.
 pub const SPECIAL_WHOLE: &[f64] = &[
     0.0,
@@ -59,6 +84,7 @@ pub const SPECIAL_WHOLE: &[f64] = &[
 pub fn special(dtype: DType) -> &'static [f64] {
     match dtype {
         DType::Bool => &[0.0, 1.0],
+        DType::F16 => SPECIAL_F16,
         d if d.is_float() => SPECIAL,
         _ => SPECIAL_WHOLE,
     }

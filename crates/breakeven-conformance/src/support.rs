@@ -26,7 +26,8 @@ pub fn survey(device: &dyn Device) -> Survey {
 }
 
 fn answers(device: &dyn Device, dtype: DType, kernel: &Kernel) -> bool {
-    device.caps().dtypes.contains(&dtype) && device.supports(kernel).is_ok()
+    let caps = device.caps();
+    caps.dtypes.iter().chain(&caps.moved).any(|&d| d == dtype) && device.supports(kernel).is_ok()
 }
 
 /// The table: for each kernel and device the element types.

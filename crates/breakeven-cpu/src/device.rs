@@ -10,7 +10,7 @@ use breakeven_device::{
     Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes, Lane, Memory, MemoryKind,
     Prepared, Result, Segment, Status, Ticket, Timing,
 };
-use breakeven_ir::{Caps, DType, Kernel, Unsupported};
+use breakeven_ir::{Caps, Kernel, Unsupported};
 
 use crate::kernels::{Machine, compile};
 use crate::memory::{CpuMemory, Store, export};
@@ -52,13 +52,9 @@ impl CpuDevice {
         let natives = Natives::new(isa)
             .ok_or_else(|| DeviceError::Driver(format!("this machine does not have the instructions of {isa}")))?;
         let team = Team::new(options.thread_count(), options.tuning.spins);
-        let caps = Caps {
-            dtypes: DType::ALL.into_iter().filter(|d| !matches!(d, DType::F16 | DType::BF16)).collect(),
-            ..Caps::host()
-        };
         Ok(CpuDevice {
             info: info(&options),
-            caps,
+            caps: Caps::host(),
             store: Store::new(options.tuning.pool_bytes, options.poison),
             machine: Machine { natives, team, tuning: options.tuning },
             options,

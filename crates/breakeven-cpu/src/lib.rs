@@ -14,6 +14,7 @@ mod casts;
 mod device;
 mod domain;
 mod folds;
+mod halves;
 mod isa;
 mod kernels;
 mod lanes;

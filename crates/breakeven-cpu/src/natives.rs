@@ -7,7 +7,9 @@ use breakeven_ir::maps::rows;
 use breakeven_ir::{DType, Expr, Item, MAPS, Row, Unsupported, Vocabulary, for_each_map, map_type};
 use fearless_simd::Simd;
 
+use crate::casts::cast;
 use crate::folds::Folds;
+use crate::halves::Halves;
 use crate::isa::{Isa, with_token};
 use crate::lanes::{Chunk, Lanes, Plain, token};
 use crate::sweeps::Sweeps;
@@ -27,6 +29,7 @@ pub(crate) struct Natives {
     flops: Vec<OnceLock<f64>>,
     /// Read when a row from outside the table is first met.
     words: OnceLock<Vocabulary>,
+    halves: Halves,
     /// How reductions fold blocks.
     pub folds: Folds,
     /// Softmax and norms over one row.
@@ -64,6 +67,7 @@ impl Natives {
             ],
             flops: MAPS.iter().map(|_| OnceLock::new()).collect(),
             words: OnceLock::new(),
+            halves: Halves::with(simd),
             folds: Folds::with(simd),
             sweeps: Sweeps::with(simd),
             vectors: Vectors::with(simd),
@@ -83,6 +87,11 @@ impl Natives {
             return self.words.get_or_init(Vocabulary::of_table).write(expr, params);
         }
         Ok((expr.clone(), params.to_vec()))
+    }
+
+    /// The loop that makes elements of `from` into elements of `to`.
+    pub fn cast(&self, from: DType, to: DType) -> RowFn {
+        self.halves.cast(from, to).unwrap_or_else(|| cast(from, to))
     }
 
     /// The loop of `row` over values of `dtype`; truth values for rows of logic.

@@ -63,8 +63,7 @@ impl Program {
                 Item::Param(i) => (copy(dtype.bytes()), [Source::Param(i); 3]),
                 Item::Cast(id) => {
                     let from = expr.items()[id as usize].1;
-                    let run = cast(from, dtype).ok_or_else(|| no_cast(from, dtype))?;
-                    (run, [sources[id as usize]; 3])
+                    (natives.cast(from, dtype), [sources[id as usize]; 3])
                 }
                 Item::Row(row, ids) => (native(natives, expr, row, ids, dtype)?, ids.map(|id| sources[id as usize])),
             };
@@ -82,7 +81,7 @@ impl Program {
             sources.push(Source::Temp(to));
             steps.push(Step { run, from: ids, to });
         }
-        Ok(Program { steps, temps: temps as usize, params: splats(expr, params)?, identity: expr.is_identity() })
+        Ok(Program { steps, temps: temps as usize, params: splats(expr, params), identity: expr.is_identity() })
     }
 
     /// Memory that one caller of [`Program::run`] needs.
@@ -118,10 +117,6 @@ fn native(natives: &Natives, expr: &Expr, row: Row, ids: [u16; 3], dtype: DType)
     natives.row(row, at).ok_or_else(|| Unsupported(format!("the CPU has no `{}` for {at} giving {dtype}", row.name)))
 }
 
-fn no_cast(from: DType, to: DType) -> Unsupported {
-    Unsupported(format!("the CPU does not turn {from} into {to}"))
-}
-
 /// A slot may be written while it is read only if both have elements of one width.
 fn same_width(expr: &Expr, id: usize, dtype: DType) -> bool {
     expr.items()[id].1.bytes() == dtype.bytes()
@@ -140,17 +135,17 @@ fn last_uses(expr: &Expr) -> Vec<usize> {
     last
 }
 
-fn splats(expr: &Expr, params: &[f64]) -> Result<Scratch, Unsupported> {
+fn splats(expr: &Expr, params: &[f64]) -> Scratch {
     let mut scratch = Scratch::new(expr.params());
     for &(item, dtype) in expr.items() {
         if let Item::Param(i) = item {
-            let run = cast(DType::F64, dtype).ok_or_else(|| no_cast(DType::F64, dtype))?;
+            let run = cast(DType::F64, dtype);
             let values = [params[i as usize]; BLOCK];
             // SAFETY: both sides hold a block.
             unsafe { run(&[values.as_ptr().cast(); 3], scratch.start().add(i as usize * SLOT), BLOCK) };
         }
     }
-    Ok(scratch)
+    scratch
 }
 
 /// Temporaries of one block each, aligned to cache lines, of unknown content.

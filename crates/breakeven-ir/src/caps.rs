@@ -15,6 +15,8 @@ pub struct Caps {
     pub max_index: u64,
     /// Element types its kernels work on.
     pub dtypes: Vec<DType>,
+    /// Element types that its kernels move and pick, but do not compute with.
+    pub moved: Vec<DType>,
     /// Its memory is the host's: uploads and reads need no copy.
     pub host_memory: bool,
     /// Memory it may use in all, in bytes, where known.
@@ -30,6 +32,7 @@ impl Caps {
             max_bindings: usize::MAX,
             max_index: isize::MAX as u64,
             dtypes: DType::ALL.to_vec(),
+            moved: Vec::new(),
             host_memory: true,
             memory_bytes: None,
         }

@@ -69,9 +69,52 @@ impl DType {
         matches!(self, Self::F64 | Self::F32 | Self::F16 | Self::BF16)
     }
 
+    /// True for the floats of 16 bits, which are stored as such and computed as f32.
+    pub const fn is_half(self) -> bool {
+        matches!(self, Self::F16 | Self::BF16)
+    }
+
     /// True for integers; false for `Bool`.
     pub const fn is_integer(self) -> bool {
         !self.is_float() && !matches!(self, Self::Bool)
+    }
+
+    /// The narrowest type in which values of both types meet; `docs/dtypes.md` has the table.
+    ///
+    /// A float with an integer gives the float; two floats the wider, f16 with bf16 f32. Two integers give the wider; a
+    /// signed one with an unsigned one of its width or more gives the next wider signed type, which is i64 for u64. Bool
+    /// gives the other type.
+    pub const fn common(self, other: DType) -> DType {
+        match (self.is_float(), other.is_float()) {
+            (true, true) if self.bytes() == 2 && other.bytes() == 2 && self as u8 != other as u8 => DType::F32,
+            (true, false) => self,
+            (false, true) => other,
+            _ if self.is_signed() == other.is_signed() => self.wider(other),
+            _ if matches!(self, DType::Bool) => other,
+            _ if matches!(other, DType::Bool) => self,
+            _ if self.is_signed() => self.over(other),
+            _ => other.over(self),
+        }
+    }
+
+    /// True for floats and for integers with a sign.
+    const fn is_signed(self) -> bool {
+        !matches!(self, Self::U64 | Self::U32 | Self::U16 | Self::U8 | Self::Bool)
+    }
+
+    /// The wider of two types of one sort; bool is narrower than any.
+    const fn wider(self, other: DType) -> DType {
+        if other.bytes() > self.bytes() || matches!(self, DType::Bool) { other } else { self }
+    }
+
+    /// The signed integer `self`, or the next wider one that holds what the unsigned `other` does.
+    const fn over(self, other: DType) -> DType {
+        match (self.bytes() > other.bytes(), other.bytes()) {
+            (true, _) => self,
+            (false, 1) => DType::I16,
+            (false, 2) => DType::I32,
+            (false, _) => DType::I64,
+        }
     }
 
     /// Lower-case name, as in numpy.

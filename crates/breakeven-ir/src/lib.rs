@@ -16,6 +16,7 @@ mod kernel;
 mod layout;
 pub mod maps;
 pub mod math;
+pub mod narrow;
 mod op;
 mod row;
 mod rules;

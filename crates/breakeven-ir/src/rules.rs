@@ -1,6 +1,6 @@
 //! Shape and dtype rules: what each operation takes and gives. They exist here and nowhere else.
 
-use crate::{CallError, DType, Fold, Kind, Op, Reduce, Row, RowWise, Scan, Shape, Spec};
+use crate::{CallError, DType, Family, Fold, Kind, Op, Reduce, Row, RowWise, Scan, Shape, Spec};
 
 impl Op {
     /// What the operation gives for inputs of these specs: one entry for each of its outputs.
@@ -51,7 +51,7 @@ fn map(row: Row, params: usize, inputs: &[&Spec]) -> Result<Spec, CallError> {
         return wrong(format!("takes tensors of one dtype, not {dtype} and {other}; cast one of them"));
     }
     if !row.family.has(dtype) {
-        return wrong(format!("is not defined for {dtype}"));
+        return wrong(undefined(row.family == Family::Float, dtype));
     }
     if inputs.iter().any(|s| s.shape != inputs[0].shape) {
         return wrong("takes tensors of one shape; broadcast them first".to_owned());
@@ -60,11 +60,17 @@ fn map(row: Row, params: usize, inputs: &[&Spec]) -> Result<Spec, CallError> {
     Ok(Spec { dtype, shape: inputs[0].shape.clone() })
 }
 
+/// No float holds every integer, so which one is meant is for the caller to say.
+fn undefined(takes_floats: bool, dtype: DType) -> String {
+    let hint = if takes_floats { "; it takes floats: cast the tensor to one first, such as f32" } else { "" };
+    format!("is not defined for {dtype}{hint}")
+}
+
 fn reduced(reduce: &Reduce, x: &Spec) -> Result<Vec<Spec>, CallError> {
     let fold = reduce.fold;
     let wrong = |message: String| Err(CallError::new(fold.name(), message));
     let Some(dtype) = fold.dtype(x.dtype) else {
-        return wrong(format!("is not defined for {}", x.dtype));
+        return wrong(undefined(matches!(fold, Fold::Mean | Fold::Moments), x.dtype));
     };
     let ascending = reduce.axes.windows(2).all(|w| w[0] < w[1]);
     if !ascending || reduce.axes.last().is_some_and(|&a| a >= x.shape.rank()) {
@@ -94,7 +100,7 @@ fn scanned(scan: Scan, x: &Spec) -> Result<Spec, CallError> {
 
 fn row_wise(kind: RowWise, axis: usize, x: &Spec) -> Result<Spec, CallError> {
     if !x.dtype.is_float() {
-        return Err(CallError::new(kind.name(), format!("is not defined for {}", x.dtype)));
+        return Err(CallError::new(kind.name(), undefined(true, x.dtype)));
     }
     if axis >= x.shape.rank() {
         return Err(CallError::new(kind.name(), format!("axis {axis} does not exist in {}", x.shape)));

@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 
+use crate::narrow::{bf16_bits, f16_bits, integer_to_odd, nearest};
 use crate::{Body, DType, Inst, Prim};
 
 /// One element of any type.
@@ -52,8 +53,8 @@ impl Scalar {
         match (self.cast(dtype), dtype) {
             (Scalar::F(x), DType::F64) => place.copy_from_slice(&x.to_le_bytes()),
             (Scalar::F(x), DType::F32) => place.copy_from_slice(&(x as f32).to_le_bytes()),
-            (Scalar::F(x), DType::F16) => place.copy_from_slice(&f16::from_f64(x).to_bits().to_le_bytes()),
-            (Scalar::F(x), _) => place.copy_from_slice(&bf16::from_f64(x).to_bits().to_le_bytes()),
+            (Scalar::F(x), DType::F16) => place.copy_from_slice(&f16_bits(x).to_le_bytes()),
+            (Scalar::F(x), _) => place.copy_from_slice(&bf16_bits(x).to_le_bytes()),
             (Scalar::I(x), _) => place.copy_from_slice(&x.to_le_bytes()[..width]),
             (Scalar::B(x), _) => place[0] = u8::from(x),
         }
@@ -72,6 +73,7 @@ impl Scalar {
     pub fn cast(self, dtype: DType) -> Scalar {
         match (dtype, self) {
             (DType::Bool, _) => Scalar::B(self.to_f64() != 0.0),
+            (DType::F16 | DType::BF16 | DType::F32, Scalar::I(x)) => Scalar::F(integer_to_odd(x)),
             (d, _) if d.is_float() => Scalar::F(self.to_f64()),
             (d, Scalar::F(x)) => {
                 let (low, high) = range(d);
@@ -84,12 +86,7 @@ impl Scalar {
 
     /// The nearest number that `dtype` has: what a device holds that was given this one.
     pub(crate) fn rounded(self, dtype: DType) -> Scalar {
-        match (self, dtype) {
-            (Scalar::F(x), DType::F32) => Scalar::F(f64::from(x as f32)),
-            (Scalar::F(x), DType::F16) => Scalar::F(f16::from_f64(x).to_f64()),
-            (Scalar::F(x), DType::BF16) => Scalar::F(bf16::from_f64(x).to_f64()),
-            _ => self,
-        }
+        if let Scalar::F(x) = self { Scalar::F(nearest(dtype, x)) } else { self }
     }
 
     fn int(self) -> i128 {

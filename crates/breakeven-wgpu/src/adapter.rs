@@ -1,10 +1,10 @@
 //! What an adapter is and what it can do.
 
 use breakeven_device::{DeviceInfo, DeviceKind};
-use breakeven_ir::Caps;
+use breakeven_ir::{Caps, DType};
 
 use crate::backend::Limits;
-use crate::kernels::{DTYPES, Shaping};
+use crate::kernels::Shaping;
 
 /// Who it is, and why it cannot be used, when it cannot.
 pub(crate) fn info(adapter: &wgpu::Adapter, limits: Limits) -> DeviceInfo {
@@ -81,7 +81,8 @@ pub(crate) fn caps(limits: &wgpu::Limits) -> Caps {
         max_binding_bytes: limits.max_storage_buffer_binding_size / 16 * 16 - 512,
         max_bindings: limits.max_storage_buffers_per_shader_stage as usize,
         max_index: MAX_INDEX,
-        dtypes: DTYPES.to_vec(),
+        dtypes: DType::ALL.into_iter().filter(|&d| d != DType::F64).collect(),
+        moved: vec![DType::F64],
         host_memory: false,
         memory_bytes: None,
     }

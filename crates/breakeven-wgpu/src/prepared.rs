@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use breakeven_device::{Prepared, Result, Segment, SegmentStep};
+use breakeven_ir::Launch;
 
 use crate::counters::count;
 use crate::errors::lock;
@@ -69,6 +70,7 @@ const REMEMBERED: usize = 8;
 impl WgpuPrepared {
     /// Compiles every launch of `segment`.
     pub fn new(gpu: &Gpu, pipelines: &Pipelines, segment: &Segment) -> Result<WgpuPrepared> {
+        let segment = &widened(segment);
         let parts = planned(segment, &crate::adapter::shaping(&gpu.limits))?;
         pipelines.warm(gpu, &parts.iter().flat_map(Part::dispatches).collect::<Vec<_>>())?;
         let (mut steps, mut words, mut scratch) = (Vec::new(), Vec::new(), 0);
@@ -179,6 +181,18 @@ fn planned<'a>(segment: &'a Segment, shaping: &Shaping) -> Result<Vec<Part<'a>>>
         None => Ok(Part::Step(run[0])),
     };
     runs.map(part).collect()
+}
+
+/// The segment with kernels that compute in types WGSL has.
+fn widened(segment: &Segment) -> Segment {
+    let step = |step: &SegmentStep| match step {
+        SegmentStep::Launch(launch) => {
+            let kernel = launch.kernel.widened().into_owned();
+            SegmentStep::Launch(Box::new(Launch { kernel, ..(**launch).clone() }))
+        }
+        other => other.clone(),
+    };
+    Segment { steps: segment.steps.iter().map(step).collect() }
 }
 
 /// One pass, unless there is nothing to dispatch.

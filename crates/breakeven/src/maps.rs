@@ -35,8 +35,9 @@ macro_rules! place {
 macro_rules! methods {
     ($($(#[doc = $doc:literal])+
         $name:ident: $family:ident($first:ident: $kind:ident $(, $arg:ident: $more:ident)*) -> $out:ident [$tolerance:expr] = $body:expr;)+) => {
-        /// Elementwise operations. Tensors are broadcast against each other, and promoted: an integer with a float takes
-        /// the float's type, two integers the wider type.
+        /// Elementwise operations. Tensors are broadcast against each other, and promoted to [`DType::common`]: an integer
+        /// with a float takes the float's type, two integers the wider type. Operations that are defined for floats alone do
+        /// not promote integers, since no float holds them all: cast first. `div` of integers is the quotient towards zero.
         #[allow(clippy::should_implement_trait, reason = "the operators exist too, and call these")]
         impl Tensor {
             $($(#[doc = $doc])+
@@ -70,17 +71,11 @@ fn promote(row: Row, tensors: Vec<Tensor>, at: &'static Location<'static>) -> Ve
     let Ok(dtypes) = values.map(|s| s.map(|s| s.dtype)).collect::<Result<Vec<DType>, _>>() else {
         return tensors;
     };
-    let Some(dtype) = dtypes.into_iter().reduce(common) else {
+    let Some(dtype) = dtypes.into_iter().reduce(DType::common) else {
         return tensors;
     };
     let one = |(i, t): (usize, Tensor)| if is_value(i) { t.cast_at(dtype, at) } else { t };
     tensors.into_iter().enumerate().map(one).collect()
-}
-
-/// The type in which values of both types meet: the float of an integer and a float, else the wider one, else the first.
-fn common(a: DType, b: DType) -> DType {
-    let rank = |d: DType| (d.is_float(), d != DType::Bool, d.bytes());
-    if rank(b) > rank(a) { b } else { a }
 }
 
 /// Broadcasts tensors against each other; tensors that do not fit are left as they are, for the rules to name.

@@ -4,7 +4,8 @@ use breakeven_ir::{DType, Fold, ReduceRows, Scalar};
 
 use super::bound::smallest_normal;
 use super::expr::Meaning;
-use super::{Bound, Rules, load, slack};
+use super::slack::Slack;
+use super::{Bound, Rules, load};
 
 /// All outputs of a reduction.
 pub fn reduce(kernel: &ReduceRows, inputs: &[&[u8]], rules: Rules) -> Vec<Vec<Bound>> {
@@ -22,7 +23,7 @@ pub fn reduce(kernel: &ReduceRows, inputs: &[&[u8]], rules: Rules) -> Vec<Vec<Bo
         for (out, value) in outs.iter_mut().zip(folded) {
             let extras = columns[pre_args..].iter().map(|c| c[o]);
             let args: Vec<Bound> = [value].into_iter().chain(extras).collect();
-            out.push(if kernel.fold == Fold::Moments { value } else { post.of(&args) });
+            out.push(if kernel.fold == Fold::Moments { post.of(&args[..1]) } else { post.of(&args) });
         }
     }
     outs
@@ -34,9 +35,9 @@ fn fold(fold: Fold, row: &[Bound], dtype: DType, rules: Rules) -> Vec<Bound> {
     }
     let flush = if rules.gpu { row.len() as f64 * smallest_normal(dtype) } else { 0.0 };
     vec![match fold {
-        Fold::Sum => sum(row, 1.0, flush).widen_any(dtype),
+        Fold::Sum => sum(row, 1.0, dtype, flush).widen_any(dtype),
         Fold::Mean if row.is_empty() => Bound::NAN,
-        Fold::Mean => sum(row, row.len() as f64, flush).widen_any(dtype),
+        Fold::Mean => sum(row, row.len() as f64, dtype, flush).widen_any(dtype),
         Fold::Prod => product(row, flush, dtype),
         Fold::Max => extreme(row, f64::max),
         Fold::Min => extreme(row, f64::min),
@@ -85,8 +86,9 @@ fn decided(terms: &[(f64, f64)], nan: bool, nan_only: bool) -> Option<Bound> {
     }
 }
 
-/// The sum of the terms divided by `count`.
-pub fn sum(row: &[Bound], count: f64, flush: f64) -> Bound {
+/// The sum of the terms divided by `count`, computed in `dtype`.
+pub fn sum(row: &[Bound], count: f64, dtype: DType, flush: f64) -> Bound {
+    let slack = Slack::of(dtype, row.len());
     let terms: Vec<(f64, f64)> = row.iter().filter(|b| !b.is_nan_only()).map(Bound::ends).collect();
     let nan = row.iter().any(Bound::may_be_nan);
     if let Some(bound) = decided(&terms, nan, row.iter().any(Bound::is_nan_only)) {
@@ -94,8 +96,8 @@ pub fn sum(row: &[Bound], count: f64, flush: f64) -> Bound {
     }
     let size: f64 = terms.iter().map(|(l, h)| l.abs().max(h.abs())).sum();
     let (low, high) = terms.iter().fold((0.0, 0.0), |(a, b), (l, h)| (a + l, b + h));
-    let wrong = slack::SUM * size + flush;
-    if size > f64::from(f32::MAX) {
+    let wrong = slack.sum * size + flush;
+    if size > slack.largest {
         return Bound::ANY;
     }
     Bound::between((low - wrong) / count, (high + wrong) / count).or_nan(nan)
@@ -127,7 +129,8 @@ pub fn rounded_product(at: Bound, factors: usize, flush: f64, dtype: DType) -> B
         return at;
     }
     let (low, high) = at.ends();
-    let wrong = |x: f64| if x.is_finite() { x.abs() * slack::product(factors) + flush + 1e-44 } else { 0.0 };
+    let slack = Slack::of(dtype, factors);
+    let wrong = |x: f64| if x.is_finite() { x.abs() * slack.product(factors) + flush + 1e-44 } else { 0.0 };
     Bound::between(low - wrong(low), high + wrong(high)).or_nan(at.may_be_nan()).widen_any(dtype)
 }
 
@@ -196,14 +199,16 @@ fn moments(row: &[Bound], dtype: DType, flush: f64) -> Vec<Bound> {
     let special = |b: &Bound| b.may_be_nan() || !b.ends().0.is_finite() || !b.ends().1.is_finite();
     if row.is_empty() || row.iter().any(special) {
         let sure = row.is_empty() || row.iter().any(Bound::is_nan_only);
-        let mean = if row.is_empty() { Bound::NAN } else { sum(row, count, flush) };
+        let mean = if row.is_empty() { Bound::NAN } else { sum(row, count, dtype, flush) };
         let infinite = row.iter().any(|b| b.ends().0 == b.ends().1 && b.ends().0.is_infinite());
         return vec![mean, if sure || infinite { Bound::NAN } else { Bound::ANY }];
     }
-    let m = spread(row);
-    let wrong =
-        2.0 * slack::SUM * m.variance + m.centre * m.centre + 2.0 * m.variance.sqrt() * m.width + m.width * m.width;
-    let mean = sum(row, count, flush).widen_any(dtype);
+    let m = spread(row, dtype);
+    let wrong = 2.0 * Slack::of(dtype, row.len()).sum * m.variance
+        + m.centre * m.centre
+        + 2.0 * m.variance.sqrt() * m.width
+        + m.width * m.width;
+    let mean = sum(row, count, dtype, flush).widen_any(dtype);
     let variance = Bound::between((m.variance - wrong - flush).max(0.0), m.variance + wrong + flush);
     vec![mean, variance.widen_any(dtype)]
 }
@@ -220,13 +225,13 @@ pub struct Spread {
     pub width: f64,
 }
 
-/// Of finite elements.
-pub fn spread(row: &[Bound]) -> Spread {
+/// Of finite elements, computed in `dtype`.
+pub fn spread(row: &[Bound], dtype: DType) -> Spread {
     let count = row.len() as f64;
     let middle = |b: &Bound| b.ends().0 / 2.0 + b.ends().1 / 2.0;
     let mean = row.iter().map(middle).sum::<f64>() / count;
     let variance = row.iter().map(|b| (middle(b) - mean).powi(2)).sum::<f64>() / count;
     let distance = row.iter().map(|b| (middle(b) - mean).abs()).sum::<f64>() / count;
     let width = row.iter().map(|b| b.ends().1 - b.ends().0).fold(0.0, f64::max);
-    Spread { mean, variance, centre: slack::centre(mean, distance), width }
+    Spread { mean, variance, centre: Slack::of(dtype, row.len()).centre(mean, distance), width }
 }

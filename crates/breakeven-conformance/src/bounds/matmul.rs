@@ -4,7 +4,8 @@ use breakeven_ir::{MatMul, Scalar, Tolerance};
 
 use super::bound::smallest_normal;
 use super::expr::Meaning;
-use super::{Bound, Rules, load, slack};
+use super::slack::Slack;
+use super::{Bound, Rules, load};
 
 /// The output in row-major order.
 pub fn matmul(kernel: &MatMul, inputs: &[&[u8]], rules: Rules) -> Vec<Bound> {
@@ -53,11 +54,13 @@ fn dot<'a>(terms: impl Iterator<Item = (&'a Bound, &'a Bound)>, kernel: &MatMul,
     if low == high && low.is_infinite() {
         return Bound::between(low, high).or_nan(nan);
     }
-    if size > f64::from(f32::MAX) {
+    let dtype = kernel.post.args()[0];
+    let slack = Slack::of(dtype, kernel.k);
+    if size > slack.largest {
         return Bound::ANY;
     }
-    let flush = if rules.gpu { (kernel.k as f64 + 1.0) * smallest_normal(kernel.a.dtype) } else { 0.0 };
-    let wrong = slack::dot(kernel.k) * size + flush;
+    let flush = if rules.gpu { (kernel.k as f64 + 1.0) * smallest_normal(dtype) } else { 0.0 };
+    let wrong = slack.dot(kernel.k) * size + flush;
     let sum = Bound::between(low - wrong, high + wrong).or_nan(nan);
-    sum.widen(kernel.a.dtype, 1, Tolerance::EXACT)
+    sum.widen(dtype, 1, Tolerance::EXACT)
 }

@@ -33,9 +33,10 @@ impl Rules {
     }
 }
 
-/// For each output, and each of its elements in row-major order, what `kernel` may give for these inputs.
+/// For each output, and each of its elements in row-major order, what `kernel` may give for these inputs. 16-bit floats are
+/// computed as f32, with the tolerances of f32, and rounded once: at most one unit in their last place more.
 pub fn bounds(kernel: &Kernel, inputs: &[&[u8]], rules: Rules) -> Vec<Vec<Bound>> {
-    match kernel {
+    match &*kernel.widened() {
         Kernel::Map(k) => vec![expr::map(k, inputs, rules)],
         Kernel::Reduce(k) => fold::reduce(k, inputs, rules),
         Kernel::Scan(k) => vec![scan::scan(k, inputs, rules)],

@@ -5,12 +5,7 @@ use half::{bf16, f16};
 
 /// The number of `dtype` nearest to `x`.
 pub fn round(dtype: DType, x: f64) -> f64 {
-    match dtype {
-        DType::F32 => f64::from(x as f32),
-        DType::F16 => f16::from_f64(x).to_f64(),
-        DType::BF16 => bf16::from_f64(x).to_f64(),
-        _ => x,
-    }
+    breakeven_ir::narrow::nearest(dtype, x)
 }
 
 /// The number of `dtype` that lies `steps` after `x`, which is one of them; infinity comes after the largest.

@@ -5,7 +5,8 @@ use breakeven_ir::{DType, RowWise, RowWiseKernel, Tolerance};
 use super::bound::smallest_normal;
 use super::expr::Meaning;
 use super::fold::spread;
-use super::{Bound, Rules, load, slack};
+use super::slack::Slack;
+use super::{Bound, Rules, load};
 
 /// The output, row after row.
 pub fn row_wise(kernel: &RowWiseKernel, inputs: &[&[u8]], rules: Rules) -> Vec<Bound> {
@@ -32,15 +33,18 @@ fn along(kind: RowWise, row: &[Bound], dtype: DType, rules: Rules) -> Vec<Bound>
         if rules.gpu { wide.flushed(dtype) } else { wide }
     };
     let all = match kind {
-        RowWise::Softmax => softmax(row, false),
-        RowWise::LogSoftmax => softmax(row, true),
-        RowWise::LayerNorm { epsilon } => layer_norm(row, epsilon),
-        RowWise::RmsNorm { epsilon } => rms_norm(row, epsilon, if rules.gpu { smallest_normal(dtype) } else { 0.0 }),
+        RowWise::Softmax => softmax(row, dtype, false),
+        RowWise::LogSoftmax => softmax(row, dtype, true),
+        RowWise::LayerNorm { epsilon } => layer_norm(row, dtype, epsilon),
+        RowWise::RmsNorm { epsilon } => {
+            rms_norm(row, dtype, epsilon, if rules.gpu { smallest_normal(dtype) } else { 0.0 })
+        }
     };
     all.into_iter().map(rounded).collect()
 }
 
-fn softmax(row: &[Bound], logarithm: bool) -> Vec<Bound> {
+fn softmax(row: &[Bound], dtype: DType, logarithm: bool) -> Vec<Bound> {
+    let slack = Slack::of(dtype, row.len());
     let middle = |b: &Bound| if b.ends().0 == b.ends().1 { b.ends().0 } else { b.ends().0 / 2.0 + b.ends().1 / 2.0 };
     if row.iter().any(Bound::is_nan_only) {
         return vec![Bound::NAN; row.len()];
@@ -63,37 +67,39 @@ fn softmax(row: &[Bound], logarithm: bool) -> Vec<Bound> {
             return Bound::between(value, value);
         }
         // Terms far below the largest do not count in the total, so its error is that of the near ones.
-        let in_total = slack::SUM + slack::exponential(far) + width;
+        let in_total = slack.sum + slack.exponential(far) + width;
         if logarithm {
             let value = x - total.ln();
-            let wrong = 4.0 * slack::UNIT * (x.abs() + total.ln()) + in_total + width;
+            let wrong = 4.0 * slack.unit * (x.abs() + total.ln()) + in_total + width;
             return Bound::between(value - wrong, value + wrong);
         }
         let value = x.exp() / total;
-        let wrong = in_total + slack::exponential(x) + width;
+        let wrong = in_total + slack.exponential(x) + width;
         Bound::between(value * (-wrong).exp(), value * wrong.exp())
     };
     row.iter().map(one).collect()
 }
 
-fn layer_norm(row: &[Bound], epsilon: f64) -> Vec<Bound> {
+fn layer_norm(row: &[Bound], dtype: DType, epsilon: f64) -> Vec<Bound> {
+    let slack = Slack::of(dtype, row.len());
     if let Some(all) = not_finite(row) {
         return vec![all; row.len()];
     }
-    let s = spread(row);
+    let s = spread(row, dtype);
     let wrong =
-        2.0 * slack::SUM * s.variance + s.centre * s.centre + 2.0 * s.variance.sqrt() * s.width + s.width * s.width;
-    let low = ((s.variance - wrong).max(0.0) + epsilon).sqrt() * (1.0 - slack::NORM);
-    let high = ((s.variance + wrong) + epsilon).sqrt() * (1.0 + slack::NORM);
+        2.0 * slack.sum * s.variance + s.centre * s.centre + 2.0 * s.variance.sqrt() * s.width + s.width * s.width;
+    let low = ((s.variance - wrong).max(0.0) + epsilon).sqrt() * (1.0 - slack.norm());
+    let high = ((s.variance + wrong) + epsilon).sqrt() * (1.0 + slack.norm());
     let one = |b: &Bound| {
         let (l, h) = (b.ends().0 - s.mean, b.ends().1 - s.mean);
-        let off = |x: f64| s.centre + s.width + 2.0 * slack::UNIT * x.abs();
+        let off = |x: f64| s.centre + s.width + 2.0 * slack.unit * x.abs();
         quotient((l - off(l), h + off(h)), (low, high))
     };
     row.iter().map(one).collect()
 }
 
-fn rms_norm(row: &[Bound], epsilon: f64, tiny: f64) -> Vec<Bound> {
+fn rms_norm(row: &[Bound], dtype: DType, epsilon: f64, tiny: f64) -> Vec<Bound> {
+    let slack = Slack::of(dtype, row.len());
     if row.iter().any(Bound::is_nan_only) {
         return vec![Bound::NAN; row.len()];
     }
@@ -108,9 +114,9 @@ fn rms_norm(row: &[Bound], epsilon: f64, tiny: f64) -> Vec<Bound> {
     let count = row.len() as f64;
     let low = row.iter().map(|b| square(nearest(b.ends()))).sum::<f64>() / count;
     let high = row.iter().map(|b| square(b.ends().0.abs().max(b.ends().1.abs()))).sum::<f64>() / count;
-    let off = 2.0 * slack::SUM;
-    let low = ((low * (1.0 - off) - tiny).max(0.0) + epsilon).sqrt() * (1.0 - slack::NORM);
-    let high = (high * (1.0 + off) + tiny + epsilon).sqrt() * (1.0 + slack::NORM);
+    let off = 2.0 * slack.sum;
+    let low = ((low * (1.0 - off) - tiny).max(0.0) + epsilon).sqrt() * (1.0 - slack.norm());
+    let high = (high * (1.0 + off) + tiny + epsilon).sqrt() * (1.0 + slack.norm());
     row.iter().map(|b| quotient(b.ends(), (low, high))).collect()
 }
 

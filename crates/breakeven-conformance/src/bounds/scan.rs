@@ -1,10 +1,11 @@
 //! Running folds over intervals.
 
-use breakeven_ir::{DType, Fold, Scalar, ScanRows};
+use breakeven_ir::{DType, Fold, Scalar, ScanRows, Tolerance};
 
 use super::bound::smallest_normal;
 use super::fold::{rounded_product, times};
-use super::{Bound, Rules, load, slack};
+use super::slack::Slack;
+use super::{Bound, Rules, load};
 
 /// The output, row after row.
 pub fn scan(kernel: &ScanRows, inputs: &[&[u8]], rules: Rules) -> Vec<Bound> {
@@ -81,12 +82,18 @@ impl Running {
 
     fn bound(&self) -> Bound {
         let flush = self.flush * self.count as f64;
-        match self.fold {
+        let computed = match self.fold {
             _ if self.count == 0 || self.at.is_nan_only() || self.dtype.is_integer() => self.at,
-            Fold::Prod => rounded_product(self.at, self.count, flush, self.dtype),
+            Fold::Prod => rounded_product(self.at, self.count, flush, self.computed()),
             Fold::Max | Fold::Min => self.at,
             _ => self.sum(flush),
-        }
+        };
+        computed.widen(self.dtype, 0, Tolerance::EXACT)
+    }
+
+    /// The type that running folds of the type are computed in.
+    fn computed(&self) -> DType {
+        if self.dtype.is_half() { DType::F32 } else { self.dtype }
     }
 
     fn sum(&self, flush: f64) -> Bound {
@@ -95,12 +102,12 @@ impl Running {
             [_, _, true] => return Bound::ANY,
             [true, ..] => return Bound::between(f64::INFINITY, f64::INFINITY).or_nan(self.at.may_be_nan()),
             [_, true, _] => return Bound::between(f64::NEG_INFINITY, f64::NEG_INFINITY).or_nan(self.at.may_be_nan()),
-            _ if self.size > f64::from(f32::MAX) => return Bound::ANY,
+            _ if self.size > Slack::of(self.computed(), self.count).largest => return Bound::ANY,
             _ => {}
         }
         let (low, high) = self.at.ends();
-        let wrong = slack::SUM * self.size + flush;
-        Bound::between(low - wrong, high + wrong).or_nan(self.at.may_be_nan()).widen_any(self.dtype)
+        let wrong = Slack::of(self.computed(), self.count).sum * self.size + flush;
+        Bound::between(low - wrong, high + wrong).or_nan(self.at.may_be_nan()).widen_any(self.computed())
     }
 }
 

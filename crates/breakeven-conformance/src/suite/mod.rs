@@ -37,14 +37,16 @@ const PARAMS: [[f64; 2]; 2] = [[0.2, 0.5], [-1.0, 3.0]];
 
 /// Each row at each element type that the device has.
 fn rows(bench: &Bench<'_>) -> Vec<(&'static MapDef, DType)> {
-    let has = |dtype: &DType| bench.device().caps().dtypes.contains(dtype);
+    let all = dtypes(bench);
+    let has = |dtype: &DType| all.contains(dtype);
     let at = |def: &'static MapDef| def.family.dtypes().into_iter().filter(has).map(move |d| (def, d));
     breakeven_ir::MAPS.iter().flat_map(at).collect()
 }
 
-/// Element types that the device has.
+/// Element types that the device computes with or moves.
 fn dtypes(bench: &Bench<'_>) -> Vec<DType> {
-    bench.device().caps().dtypes.clone()
+    let caps = bench.device().caps();
+    caps.dtypes.iter().chain(&caps.moved).copied().collect()
 }
 
 fn row(name: &str) -> Row {

@@ -4,6 +4,7 @@ use breakeven_ir::DType;
 use fearless_simd::Simd;
 
 use super::{Rows, blocks};
+use crate::halves::{Bf16, F16, Half, Narrowed};
 
 /// A type that reductions fold: floats in double precision, integers in 64 bits.
 pub(crate) trait Element: Copy + 'static {
@@ -174,3 +175,40 @@ float!(f32 => F32 {
         }
     }
 });
+
+macro_rules! half {
+    ($($t:ty => $dtype:ident;)+) => {$(
+        impl Element for $t {
+            const DTYPE: DType = DType::$dtype;
+            const FLOAT: bool = true;
+            #[inline(always)]
+            fn f(self) -> f64 {
+                f64::from(self.widen())
+            }
+            #[inline(always)]
+            fn i(self) -> i64 {
+                self.widen() as i64
+            }
+            #[inline(always)]
+            fn key(self) -> i64 {
+                self.widen() as i64
+            }
+            #[inline(always)]
+            fn from_f(x: f64) -> $t {
+                <$t>::narrow(x.narrowed())
+            }
+            #[inline(always)]
+            fn from_i(x: i64) -> $t {
+                <$t>::narrow(x.narrowed())
+            }
+            #[inline(always)]
+            fn from_key(x: i64) -> $t {
+                <$t>::narrow(x.narrowed())
+            }
+        }
+    )+};
+}
+half! {
+    F16 => F16;
+    Bf16 => BF16;
+}

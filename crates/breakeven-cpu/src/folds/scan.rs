@@ -4,6 +4,7 @@ use breakeven_ir::{DType, Fold};
 
 use super::kinds::{Max, Min, Prod, Sum};
 use super::{Element, Folding, Partial, join};
+use crate::halves::{Bf16, F16};
 
 /// Neighbouring elements of a row, and where their results go.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,8 @@ pub(crate) fn scan_of(fold: Fold, dtype: DType) -> Option<ScanFns> {
     Some(match dtype {
         DType::F32 => of::<f32>(fold)?,
         DType::F64 => of::<f64>(fold)?,
+        DType::F16 => of::<F16>(fold)?,
+        DType::BF16 => of::<Bf16>(fold)?,
         DType::I64 => of::<i64>(fold)?,
         DType::I32 => of::<i32>(fold)?,
         DType::I16 => of::<i16>(fold)?,
@@ -40,7 +43,7 @@ pub(crate) fn scan_of(fold: Fold, dtype: DType) -> Option<ScanFns> {
         DType::U32 => of::<u32>(fold)?,
         DType::U16 => of::<u16>(fold)?,
         DType::U8 => of::<u8>(fold)?,
-        _ => return None,
+        DType::Bool => return None,
     })
 }
 

@@ -53,20 +53,37 @@ impl Epilogue {
         out: *mut u8,
         room: &mut Room,
     ) {
+        // SAFETY: the same contract.
+        unsafe { self.write_as(domain, block, values, inputs, (&self.out, out), room) };
+    }
+
+    /// As [`Epilogue::write`], to an output of other axes.
+    ///
+    /// # Safety
+    /// The same contract.
+    pub unsafe fn write_as(
+        &self,
+        domain: &Domain,
+        block: &Block,
+        values: *const u8,
+        inputs: &[*const u8],
+        (axes, out): (&Axes, *mut u8),
+        room: &mut Room,
+    ) {
         room.args[0] = values;
         // SAFETY: the caller's contract; every temporary holds a block.
         unsafe {
-            for (k, axes) in self.extras.iter().enumerate() {
+            for (k, extra) in self.extras.iter().enumerate() {
                 let temp = room.temp(k + 1);
-                room.args[k + 1] = domain.fetch(axes, inputs[self.first + k], block, temp);
+                room.args[k + 1] = domain.fetch(extra, inputs[self.first + k], block, temp);
             }
-            if let Some(place) = domain.direct(&self.out, block) {
-                let to = out.wrapping_offset(place * self.out.width as isize);
+            if let Some(place) = domain.direct(axes, block) {
+                let to = out.wrapping_offset(place * axes.width as isize);
                 self.program.run(&room.args, to, block.n, &mut room.scratch);
             } else {
                 let temp = room.temp(0);
                 self.program.run(&room.args, temp, block.n, &mut room.scratch);
-                domain.scatter(&self.out, out, block, temp);
+                domain.scatter(axes, out, block, temp);
             }
         }
     }

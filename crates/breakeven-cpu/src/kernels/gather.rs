@@ -5,6 +5,7 @@ use breakeven_ir::{DType, Gather};
 use super::{Bound, Machine, views};
 use crate::blocks::{load_run, store_run};
 use crate::domain::{Axes, Domain, Order};
+use crate::halves::{Bf16, F16, Half};
 
 /// Slices of a source, laid over the outer axes, the picks and the inner axes.
 #[derive(Debug)]
@@ -137,6 +138,8 @@ impl CpuGather {
         let value: [u8; 8] = match self.dtype {
             DType::F32 => u64::from(f32::NAN.to_bits()).to_ne_bytes(),
             DType::F64 => f64::NAN.to_ne_bytes(),
+            DType::F16 => u64::from(F16::narrow(f32::NAN).0).to_ne_bytes(),
+            DType::BF16 => u64::from(Bf16::narrow(f32::NAN).0).to_ne_bytes(),
             _ => [0; 8],
         };
         let value = Aligned(value);

@@ -35,6 +35,7 @@ pub(crate) struct CpuMatMul {
     /// Strides of the output by row and column, where sums can be written to it at once.
     direct: Option<(isize, isize)>,
     width: usize,
+    sum_width: usize,
     out_width: usize,
     tile: (usize, usize),
     nanoseconds: f64,
@@ -71,6 +72,7 @@ impl CpuMatMul {
             post,
             extras: kernel.inputs.len(),
             width: dtype.bytes(),
+            sum_width: kernel.post.args()[0].bytes(),
             out_width: kernel.out.dtype.bytes(),
             tile: tile(product, &shapes),
             nanoseconds,
@@ -103,7 +105,7 @@ impl CpuMatMul {
         let out = bound.output(0).wrapping_offset(place(2) * self.out_width as isize);
         let (m, n) = (self.tile.0.min(s.m - i), self.tile.1.min(s.n - j));
         if let Some((row, column)) = self.direct {
-            let to = out.wrapping_offset((i as isize * row + j as isize * column) * width);
+            let to = out.wrapping_offset((i as isize * row + j as isize * column) * self.out_width as isize);
             // SAFETY: the operands hold the tile.
             return unsafe { self.product.run(&Shapes { m, n, ..*s }, a, b, to) };
         }
@@ -118,7 +120,7 @@ impl CpuMatMul {
             for row in 0..m {
                 for start in (0..n).step_by(BLOCK) {
                     let block = self.grid.run((i + row) * s.n + j + start, BLOCK.min(n - start));
-                    let values = sums.wrapping_add((row * n + start) * self.width);
+                    let values = sums.wrapping_add((row * n + start) * self.sum_width);
                     self.post.write(&self.grid, &block, values, &room.bases, out, &mut room.post);
                 }
             }
@@ -128,7 +130,8 @@ impl CpuMatMul {
 
 /// Extents of one tile: halved while there are few of them and each is still worth a thread's while.
 fn tile(product: Product, shapes: &Shapes) -> (usize, usize) {
-    let (most, least) = if matches!(product, Product::Loop(_)) { (TILE, LEAST) } else { (LONG, LEAST_OF_VECTOR) };
+    let (most, least) =
+        if matches!(product, Product::Loop(_) | Product::Halves(_)) { (TILE, LEAST) } else { (LONG, LEAST_OF_VECTOR) };
     let (mut rows, mut columns) = (shapes.m.clamp(1, most), shapes.n.clamp(1, most));
     let tiles = |rows: usize, columns: usize| shapes.m.div_ceil(rows) * shapes.n.div_ceil(columns);
     let half = |extent: usize| extent.div_ceil(2).next_multiple_of(16).min(extent);
@@ -160,7 +163,7 @@ impl TileRoom {
         TileRoom {
             post: of.post.room(),
             bases: vec![std::ptr::null(); 2 + of.extras],
-            sums: Scratch::of_bytes(elements * of.width),
+            sums: Scratch::of_bytes(elements * of.sum_width),
         }
     }
 }

@@ -5,6 +5,7 @@ mod epilogue;
 mod gather;
 mod map;
 mod matmul;
+mod panels;
 mod products;
 mod reduce;
 mod row_wise;
@@ -52,10 +53,7 @@ pub(crate) enum Compiled {
 
 /// Compiles `kernel`, or says why not.
 pub(crate) fn compile(machine: &Machine, kernel: &Kernel) -> Result<Compiled, Unsupported> {
-    let halves = |o: &&&Operand| matches!(o.dtype, DType::F16 | DType::BF16);
-    if let Some(operand) = kernel.inputs().iter().chain(&kernel.outputs()).find(halves) {
-        return Err(Unsupported(format!("the CPU has no kernels for {}", operand.dtype)));
-    }
+    let kernel = &*kernel.widened();
     let ns = machine.nanoseconds(kernel);
     let compiled = match kernel {
         Kernel::Map(k) => Compiled::Map(CpuMap::new(machine, k, ns)?),

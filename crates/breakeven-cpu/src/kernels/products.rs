@@ -3,6 +3,7 @@
 use breakeven_ir::DType;
 
 use super::Machine;
+use super::panels::Panels;
 use crate::program::Scratch;
 use crate::vectors::MatVec;
 
@@ -23,6 +24,8 @@ pub(super) struct Shapes {
 pub(super) enum Product {
     /// A loop over any strides.
     Loop(unsafe fn(&Shapes, *const u8, *const u8, *mut u8)),
+    /// Panels that are widened first.
+    Halves(Panels),
     /// Dot products with a vector, which is copied where it has gaps.
     Dots(unsafe fn(&MatVec)),
     /// A vector's elements times the lines of a matrix.
@@ -35,6 +38,9 @@ const LONGEST_RUN: usize = 1 << 16;
 impl Product {
     /// The way for these types and strides; `None` where there is none.
     pub fn new(machine: &Machine, dtype: DType, shapes: &Shapes) -> Option<Product> {
+        if dtype.is_half() {
+            return Some(Product::Halves(Panels::new(machine, dtype)));
+        }
         if dtype == DType::F32 && (shapes.m == 1 || shapes.n == 1) && shapes.k > 0 {
             let (row, term) = if shapes.n == 1 { shapes.a } else { (shapes.b.1, shapes.b.0) };
             if term == 1 {
@@ -57,6 +63,7 @@ impl Product {
         unsafe {
             match self {
                 Product::Loop(run) => run(shapes, a, b, to),
+                Product::Halves(panels) => panels.run(shapes, a, b, to),
                 Product::Sums(run) => run(&mat_vec(shapes, a, b, to)),
                 Product::Dots(run) => {
                     let mut p = mat_vec(shapes, a, b, to);
@@ -103,8 +110,22 @@ fn by_type(dtype: DType) -> Option<unsafe fn(&Shapes, *const u8, *const u8, *mut
 }
 
 unsafe fn floats<T: From<u8> + Copy + 'static>(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) {
-    let (zero, one) = (T::from(0), T::from(1));
-    // SAFETY: the caller vouches for all three operands; the output is not read.
+    // SAFETY: the same contract.
+    unsafe { multiply::<T>(s, a, b, to, false) };
+}
+
+/// Writes the sums of one tile of f32, or adds them to what is there.
+///
+/// # Safety
+/// As [`Product::run`]; where they are added, the output holds sums.
+pub(super) unsafe fn add_floats(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8, add: bool) {
+    // SAFETY: the same contract.
+    unsafe { multiply::<f32>(s, a, b, to, add) };
+}
+
+unsafe fn multiply<T: From<u8> + Copy + 'static>(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8, add: bool) {
+    let one = T::from(1);
+    // SAFETY: the caller vouches for all three operands; the output is read only where it is added to.
     unsafe {
         gemm::gemm(
             s.m,
@@ -113,14 +134,14 @@ unsafe fn floats<T: From<u8> + Copy + 'static>(s: &Shapes, a: *const u8, b: *con
             to.cast::<T>(),
             s.to.1,
             s.to.0,
-            false,
+            add,
             a.cast::<T>(),
             s.a.1,
             s.a.0,
             b.cast::<T>(),
             s.b.1,
             s.b.0,
-            zero,
+            T::from(u8::from(add)),
             one,
             false,
             false,

@@ -230,13 +230,11 @@ impl CpuReduce {
     unsafe fn write(&self, block: &Block, bound: Bound<'_>, room: &mut ReduceRoom) {
         // SAFETY: the caller's contract.
         unsafe {
+            let [values, more] = room.results.each_mut().map(Scratch::start);
+            self.post.write(&self.outer, block, values, bound.inputs, bound.output(0), &mut room.post);
             if let Some(second) = &self.second {
-                let [mean, variance] = room.results.each_mut().map(Scratch::start);
-                self.outer.scatter(self.post.out(), bound.output(0), block, mean);
-                self.outer.scatter(second, bound.output(1), block, variance);
-            } else {
-                let values = room.results[0].start();
-                self.post.write(&self.outer, block, values, bound.inputs, bound.output(0), &mut room.post);
+                let out = (second, bound.output(1));
+                self.post.write_as(&self.outer, block, more, bound.inputs, out, &mut room.post);
             }
         }
     }

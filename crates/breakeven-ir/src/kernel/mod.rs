@@ -10,6 +10,7 @@ mod matmul;
 mod reduce;
 mod row_wise;
 mod scan;
+mod widen;
 
 pub use custom::Custom;
 pub use gather::Gather;

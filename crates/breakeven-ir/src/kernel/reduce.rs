@@ -7,7 +7,7 @@ use crate::{Expr, Fold, Scalar, Shape};
 ///
 /// The first `pre.args().len()` inputs lie over `outer ++ inner` and feed `pre`; the rest lie over `outer` and are the
 /// arguments of `post` after its first, which is the folded value. The parameters are those of `pre`, then those of
-/// `post`. [`Fold::Moments`] has two outputs and an identity `post`, which is not applied.
+/// `post`. [`Fold::Moments`] has two outputs, and its `post` changes nothing but their type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReduceRows {
     /// How elements are folded.

@@ -13,12 +13,13 @@ pub(super) fn plan(plan: &mut Plan, k: &Custom, inputs: Vec<Tensor>, outs: Vec<T
     let words: Vec<Tensor> = outs.iter().map(|out| word_output(plan, out)).collect();
     let invocations = invocations(k, code)?;
     if !code.stores_all() {
-        words.iter().try_for_each(|out| clear(plan, out))?;
+        words.iter().for_each(|out| clear(plan, out));
     }
     if invocations > 0 {
         plan.dispatches.push(dispatch(k, code, &[inputs, words.clone()].concat(), invocations));
     }
-    words.into_iter().zip(outs).try_for_each(|(words, out)| pack(plan, words, out))
+    words.into_iter().zip(outs).for_each(|(words, out)| pack(plan, words, out));
+    Ok(())
 }
 
 /// How often the body runs.
@@ -43,10 +44,10 @@ fn invocations(k: &Custom, code: &Wgsl) -> Result<u64, Unsupported> {
 }
 
 /// Zeros, since not everything need be stored.
-fn clear(plan: &mut Plan, out: &Tensor) -> Result<(), Unsupported> {
+fn clear(plan: &mut Plan, out: &Tensor) {
     let mut builder = ExprBuilder::default();
     let zero = builder.param(out.stored.dtype);
-    map::push(plan, &builder.finish(zero).lower(), &[0.0], vec![], out.clone())
+    map::push(plan, &builder.finish(zero).lower(), &[0.0], vec![], out.clone());
 }
 
 fn dispatch(k: &Custom, code: &Wgsl, tensors: &[Tensor], invocations: u64) -> Dispatch {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use breakeven_ir::{DType, Gather, Layout, Strides, Unsupported};
+use breakeven_ir::{DType, Gather, Layout, Strides};
 
 use super::map::{Reach, reach};
 use super::{Dispatch, Plan, pack, word_output};
@@ -13,7 +13,7 @@ const SOURCE: usize = 0;
 const INDEX: usize = 1;
 const OUT: usize = 2;
 
-pub(super) fn plan(plan: &mut Plan, k: &Gather, inputs: &[Tensor], mut outs: Vec<Tensor>) -> Result<(), Unsupported> {
+pub(super) fn plan(plan: &mut Plan, k: &Gather, inputs: &[Tensor], mut outs: Vec<Tensor>) {
     let out = outs.remove(0);
     let words = word_output(plan, &out);
     let extent = k.source.layout.shape[k.axis];
@@ -43,7 +43,7 @@ pub(super) fn plan(plan: &mut Plan, k: &Gather, inputs: &[Tensor], mut outs: Vec
     let (text, args) = shader.finish(&main);
     let per_group = u64::from(GROUP) * if quads { 4 } else { 1 };
     plan.dispatches.push(Dispatch { text, args, bound, groups: elements.div_ceil(per_group), members: 1 });
-    pack(plan, words, out)
+    pack(plan, words, out);
 }
 
 /// Source, index and output over the shape of the output: the source does not move along index axes, nor the index along
@@ -81,6 +81,9 @@ fn write(shader: &mut Shader, tensors: &[Tensor], quads: bool, has_source: bool)
     let (per, kind) = if quads { (4, "vec4<u32>") } else { (1, type_name(stored.dtype)) };
     let nothing = match (quads, stored.dtype) {
         (true, DType::F32) => "vec4<u32>(2143289344u)".to_owned(),
+        (_, DType::F64) => "vec2<u32>(0u, 0x7ff80000u)".to_owned(),
+        (_, DType::F16) => "0x7e00u".to_owned(),
+        (_, DType::BF16) => "0x7fc0u".to_owned(),
         (false, DType::F32) => {
             shader.need("f_bits");
             "f_bits(2143289344u)".to_owned()

@@ -47,23 +47,17 @@ pub(super) struct Form {
 
 pub(super) fn plan(plan: &mut Plan, k: &Map, inputs: Vec<Tensor>, mut outs: Vec<Tensor>) -> Result<(), Unsupported> {
     let body = body_of(&k.expr)?;
-    push(plan, &body, &k.params, inputs, outs.remove(0))
-}
-
-/// Appends `out[i] = body(inputs[i]..)`.
-pub(super) fn push(
-    plan: &mut Plan,
-    body: &Body,
-    params: &[f64],
-    inputs: Vec<Tensor>,
-    out: Tensor,
-) -> Result<(), Unsupported> {
-    plan.dispatches.push(dispatch(body, &[Member::new(params, inputs, out)?]));
+    push(plan, &body, &k.params, inputs, outs.remove(0));
     Ok(())
 }
 
+/// Appends `out[i] = body(inputs[i]..)`.
+pub(super) fn push(plan: &mut Plan, body: &Body, params: &[f64], inputs: Vec<Tensor>, out: Tensor) {
+    plan.dispatches.push(dispatch(body, &[Member::new(params, inputs, out)]));
+}
+
 /// The map over the slots of a launch.
-pub(super) fn member<'a>(k: &'a Map, inputs: &[usize], out: usize) -> Result<Member<'a>, Unsupported> {
+pub(super) fn member<'a>(k: &'a Map, inputs: &[usize], out: usize) -> Member<'a> {
     let inputs = k.inputs.iter().zip(inputs).map(|(o, &slot)| Tensor::slot(o, slot)).collect();
     Member::new(&k.params, inputs, Tensor::slot(&k.out, out))
 }
@@ -86,21 +80,17 @@ pub(super) fn dispatch(body: &Body, members: &[Member<'_>]) -> Dispatch {
 }
 
 impl<'a> Member<'a> {
-    fn new(params: &'a [f64], inputs: Vec<Tensor>, out: Tensor) -> Result<Member<'a>, Unsupported> {
+    fn new(params: &'a [f64], inputs: Vec<Tensor>, out: Tensor) -> Member<'a> {
         let tensors: Vec<Tensor> = inputs.into_iter().chain([out]).collect();
         let last = tensors.len() - 1;
         let layouts: Vec<_> = tensors.iter().map(|t| &t.layout).collect();
         let walk = Walk::along(&tensors[last].layout.shape, &layouts, last);
         let stored: Vec<Stored> = tensors.iter().map(|t| t.stored).collect();
         let quads = walk.is_dense(last) && tensors[last].is_aligned() && stored[last].width() != Width::Pair;
-        if !quads && stored[last].width() == Width::Byte {
-            let what = stored[last].dtype;
-            return Err(Unsupported(format!("a GPU writes whole words, so an output of {what} must lie densely")));
-        }
         let by_quads = if quads { last } else { 0 };
         let reaches = (0..by_quads).map(|t| reach(&walk, t, &tensors[t])).collect();
         let form = Form { quads, axes: walk.dims.len(), reaches, stored };
-        Ok(Member { form, params, tensors, walk })
+        Member { form, params, tensors, walk }
     }
 
     fn elements(&self) -> u64 {

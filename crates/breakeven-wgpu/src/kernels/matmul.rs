@@ -11,7 +11,7 @@ use breakeven_ir::{Body, DType, Expr, Fold, MatMul, ReduceRows, Shape, Unsupport
 
 use super::rows::Rows;
 use super::{Dispatch, Plan, body_of, pack, reduce, word_output};
-use crate::wgsl::{Access, GROUP, Shader, Tensor, Walk, bind, function, type_name};
+use crate::wgsl::{Access, GROUP, Shader, Stored, Tensor, Walk, bind, cast, function, type_name, wrapped};
 
 /// Elements of one operand in one step: a quad for each invocation.
 const STEP: usize = 4 * GROUP as usize;
@@ -46,9 +46,9 @@ pub(super) fn plan(
     mut inputs: Vec<Tensor>,
     mut outs: Vec<Tensor>,
 ) -> Result<(), Unsupported> {
-    let dtype = k.a.dtype;
-    if !matches!(dtype, DType::F32 | DType::I32 | DType::U32) {
-        return Err(Unsupported(format!("there is no matrix product of {dtype} here")));
+    let dtype = sum_dtype(k);
+    if dtype.bytes() == 8 {
+        return Err(Unsupported(format!("WGSL has no 64-bit types, so there is no matrix product of {dtype}")));
     }
     let out = outs.remove(0);
     let post = body_of(&k.post)?;
@@ -61,7 +61,13 @@ pub(super) fn plan(
     } else {
         split(plan, k, tile, &inputs, extras, words.clone(), part)?;
     }
-    pack(plan, words, out)
+    pack(plan, words, out);
+    Ok(())
+}
+
+/// Type of the sums: that of the operands, or f32 for 16-bit floats.
+fn sum_dtype(k: &MatMul) -> DType {
+    k.post.args()[0]
 }
 
 fn tiles(k: &MatMul, side: usize) -> usize {
@@ -95,8 +101,8 @@ fn split(
     let outer: Shape = k.batch.iter().copied().chain([k.m, k.n]).collect();
     let all = Shape::from([parts * k.batch.elements() * k.m, k.n]);
     let start = plan.take_scratch(4 * all.elements() as u64);
-    let scratch = Tensor::scratch(k.a.dtype, &all, start);
-    let identity = Expr::identity(k.a.dtype);
+    let scratch = Tensor::scratch(sum_dtype(k), &all, start);
+    let identity = Expr::identity(sum_dtype(k));
     push(plan, k, tile, inputs, (vec![], scratch.clone()), (&identity.lower(), &[]), part);
     let sums = ReduceRows {
         fold: Fold::Sum,
@@ -108,7 +114,7 @@ fn split(
         outs: vec![],
         outer: outer.clone(),
     };
-    let mut terms = Tensor::scratch(k.a.dtype, &outer, start);
+    let mut terms = Tensor::scratch(sum_dtype(k), &outer, start);
     terms.layout.strides.push(outer.elements() as isize);
     terms.layout.shape = outer.iter().copied().chain([parts]).collect();
     reduce::plan(plan, &sums, [terms].into_iter().chain(extras).collect(), vec![out])
@@ -147,13 +153,13 @@ fn push(
     let heads = [&inputs[0].layout.strides[..k.batch.rank()], &inputs[1].layout.strides[..k.batch.rank()]];
     let batch = Walk::new(&k.batch, &heads);
     for (t, access) in from.iter().enumerate() {
-        operands[t].functions(&mut shader, tile, k.a.dtype, &batch, t, access);
+        operands[t].functions(&mut shader, tile, &batch, t, access);
     }
     let arguments: Vec<DType> =
-        [k.a.dtype].into_iter().chain(ends.tensors()[..last].iter().map(|t| t.stored.dtype)).collect();
+        [sum_dtype(k)].into_iter().chain(ends.tensors()[..last].iter().map(|t| t.stored.dtype)).collect();
     function(&mut shader, "post", &arguments, post, params);
-    finish(&mut shader, &ends, k.a.dtype);
-    let main = main(tile, k.a.dtype, k.k > 0);
+    finish(&mut shader, &ends, sum_dtype(k));
+    let main = main(tile, sum_dtype(k), k.k > 0);
     let (text, args) = shader.finish(&main);
     let groups = (rows * columns * k.batch.elements() * parts) as u64;
     plan.dispatches.push(Dispatch { text, args, bound, groups, members: 1 });
@@ -167,6 +173,9 @@ struct Operand {
     is_along: bool,
     /// Quads are aligned.
     is_quad: bool,
+    stored: Stored,
+    /// Type of the sums.
+    sum: DType,
 }
 
 impl Operand {
@@ -181,12 +190,12 @@ impl Operand {
             && length.is_multiple_of(4)
             && tensor.is_aligned()
             && s[..rank].iter().chain([&far]).all(|stride| stride % 4 == 0);
-        Operand { along, across, is_along, is_quad }
+        Operand { along, across, is_along, is_quad, stored: tensor.stored, sum: sum_dtype(k) }
     }
 
     /// Writes `fetch{t}` (a quad of the step from global memory) and `put{t}` (into workgroup memory).
-    fn functions(&self, shader: &mut Shader, tile: Tile, dtype: DType, batch: &Walk, t: usize, access: &Access) {
-        let kind = type_name(dtype);
+    fn functions(&self, shader: &mut Shader, tile: Tile, batch: &Walk, t: usize, access: &Access) {
+        let kind = type_name(self.sum);
         batch.function(shader, &format!("base{t}"), "batch", t, access.offset);
         shader.arg(&format!("along{t}"), self.along as u32);
         shader.arg(&format!("across{t}"), self.across as u32);
@@ -211,6 +220,13 @@ impl Operand {
         shader.function(&format!("put{t}"), format!("fn put{t}(half: u32, lid: u32, v: vec4<{kind}>) {{\n{put}}}\n"));
     }
 
+    /// The element `x` in the type of the sums.
+    fn widened(&self, shader: &mut Shader, x: &str) -> String {
+        let text = cast(x, self.stored.dtype, self.sum).expect("sums are of the operands' type, or of f32");
+        shader.need_called(&text);
+        text
+    }
+
     fn fetch(&self, shader: &mut Shader, t: usize, kind: &str, access: &Access, (x, p): (&str, &str)) {
         let width = if t == 0 { "args.m" } else { "args.length" };
         let mut text = format!(
@@ -221,7 +237,11 @@ impl Operand {
         let load = format!("operand{t}");
         if self.is_quad {
             access.load_quad(shader, &load);
-            writeln!(text, "        v = bitcast<vec4<{kind}>>({load}(at));").expect("strings take text");
+            writeln!(text, "        let q = {load}(at);").expect("strings take text");
+            for l in 0..4 {
+                let value = self.widened(shader, &self.stored.of_word(&format!("q[{l}]")));
+                writeln!(text, "        v[{l}] = {value};").expect("strings take text");
+            }
         } else {
             access.load(shader, &load);
             let (name, limit, step) = if self.is_along {
@@ -229,9 +249,11 @@ impl Operand {
             } else {
                 ("x", width, format!("args.across{t}"))
             };
-            writeln!(text, "        v.x = {load}(at);").expect("strings take text");
+            let first = self.widened(shader, &format!("{load}(at)"));
+            writeln!(text, "        v.x = {first};").expect("strings take text");
             for l in 1..4 {
-                writeln!(text, "        if {name} + {l}u < {limit} {{ v[{l}] = {load}(at + {l}u * {step}); }}")
+                let value = self.widened(shader, &format!("{load}(at + {l}u * {step})"));
+                writeln!(text, "        if {name} + {l}u < {limit} {{ v[{l}] = {value}; }}")
                     .expect("strings take text");
             }
         }
@@ -247,7 +269,8 @@ fn finish(shader: &mut Shader, ends: &Rows, dtype: DType) {
     (0..last).for_each(|t| ends.fetch(&mut text, t));
     for l in 0..4 {
         let extras: Vec<String> = (0..last).map(|t| format!(", x{t}_{l}")).collect();
-        writeln!(text, "let y{l} = post(c[{l}]{});", extras.concat()).expect("strings take text");
+        let sum = wrapped(dtype, &format!("c[{l}]"));
+        writeln!(text, "let y{l} = post({sum}{});", extras.concat()).expect("strings take text");
     }
     ends.keep(&mut text, last);
     text += "}\n";

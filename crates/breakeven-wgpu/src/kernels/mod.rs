@@ -13,9 +13,9 @@ mod touch;
 
 pub use batch::{Planned, plan_all};
 
-use breakeven_ir::{Body, Custom, DType, Expr, Kernel, Launch, Shape, Unsupported};
+use breakeven_ir::{Body, Custom, Expr, Kernel, Launch, Shape, Unsupported};
 
-use crate::wgsl::{Bound, Tensor, Width, check, compile, is_foreign};
+use crate::wgsl::{Bound, Tensor, check, compile, is_foreign};
 
 /// Limits of a device that shape its dispatches.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ impl Plan {
     }
 }
 
-/// Compiles a launch to text.
+/// Compiles a launch of a widened kernel to text.
 pub fn plan(launch: &Launch, shaping: &Shaping) -> Result<Plan, Unsupported> {
     check_operands(&launch.kernel, shaping)?;
     let tensors = |operands: Vec<&breakeven_ir::Operand>, slots: &[usize]| -> Vec<Tensor> {
@@ -83,7 +83,7 @@ pub fn plan(launch: &Launch, shaping: &Shaping) -> Result<Plan, Unsupported> {
         Kernel::Scan(k) => scan::plan(&mut plan, k, inputs, outputs)?,
         Kernel::RowWise(k) => row_wise::plan(&mut plan, k, inputs, outputs)?,
         Kernel::MatMul(k) => matmul::plan(&mut plan, k, inputs, outputs)?,
-        Kernel::Gather(k) => gather::plan(&mut plan, k, &inputs, outputs)?,
+        Kernel::Gather(k) => gather::plan(&mut plan, k, &inputs, outputs),
         Kernel::Custom(k) => custom::plan(&mut plan, k, inputs, outputs)?,
     }
     check_bindings(&plan, shaping).map(|()| plan)
@@ -105,29 +105,19 @@ pub fn compile_custom(kernel: &Custom) -> Result<(), Unsupported> {
     plan.dispatches.iter().filter(|d| is_foreign(&d.text)).try_for_each(|d| compile(&d.text))
 }
 
-/// A launch of `kernel` with a slot of its own for each operand, to ask whether it can be compiled.
+/// A launch of `kernel`, widened, with a slot of its own for each operand, to ask whether it can be compiled.
 pub fn launch_of(kernel: &Kernel) -> Launch {
     let (inputs, outputs) = (kernel.inputs().len(), kernel.outputs().len());
     Launch {
-        kernel: kernel.clone(),
+        kernel: kernel.widened().into_owned(),
         inputs: (0..inputs).collect(),
         outputs: (inputs..inputs + outputs).collect(),
         workspace: None,
     }
 }
 
-/// Element types that kernels work on.
-pub const DTYPES: [DType; 6] = [DType::F32, DType::I64, DType::I32, DType::U32, DType::U8, DType::Bool];
-
 fn check_operands(kernel: &Kernel, shaping: &Shaping) -> Result<(), Unsupported> {
     for operand in kernel.inputs().into_iter().chain(kernel.outputs()) {
-        if !DTYPES.contains(&operand.dtype) {
-            return Err(Unsupported(match operand.dtype {
-                DType::U64 => "WGSL has no 64-bit integers".to_owned(),
-                DType::F64 => "WGSL has no 64-bit floats".to_owned(),
-                other => format!("there are no kernels for {other} yet"),
-            }));
-        }
         let highest = operand.layout.span().map_or(0, |(_, high)| high as u64);
         if operand.layout.shape.elements() as u64 > shaping.max_index || highest > shaping.max_index {
             return Err(Unsupported(format!("an index of {} elements needs more than 32 bits", operand.layout.shape)));
@@ -157,9 +147,10 @@ fn body_of(expr: &Expr) -> Result<Body, Unsupported> {
     check(&body).map(|()| body)
 }
 
-/// Where a kernel writes that cannot write bytes: `out` itself, or words in scratch memory that `pack` turns into bytes.
+/// Where a kernel writes that cannot write parts of words: `out` itself, or words in scratch memory that `pack` puts
+/// together.
 fn word_output(plan: &mut Plan, out: &Tensor) -> Tensor {
-    if out.stored.width() != Width::Byte {
+    if !out.stored.is_packed() {
         return out.clone();
     }
     let shape: &Shape = &out.layout.shape;
@@ -168,10 +159,9 @@ fn word_output(plan: &mut Plan, out: &Tensor) -> Tensor {
 }
 
 /// Copies what was written to `words` into `out`, unless they are one.
-fn pack(plan: &mut Plan, words: Tensor, out: Tensor) -> Result<(), Unsupported> {
-    if words.place == out.place {
-        return Ok(());
+fn pack(plan: &mut Plan, words: Tensor, out: Tensor) {
+    if words.place != out.place {
+        let body = Expr::identity(out.stored.dtype).lower();
+        map::push(plan, &body, &[], vec![words], out);
     }
-    let body = Expr::identity(out.stored.dtype).lower();
-    map::push(plan, &body, &[], vec![words], out)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use breakeven_ir::{Body, RowWise, RowWiseKernel, Unsupported};
+use breakeven_ir::{Body, DType, RowWise, RowWiseKernel, Unsupported};
 
 use super::rows::{Rows, lanes, tree, types};
 use super::{Dispatch, Plan, body_of, pack, word_output};
@@ -20,6 +20,9 @@ pub(super) fn plan(
     inputs: Vec<Tensor>,
     mut outs: Vec<Tensor>,
 ) -> Result<(), Unsupported> {
+    if k.pre.dtype() != DType::F32 {
+        return Err(Unsupported(format!("WGSL has no 64-bit floats, so there is no {} of f64", k.kind.name())));
+    }
     let out = outs.remove(0);
     let lanes = lanes(k.length);
     if k.length.div_ceil(4 * lanes as usize) > MOST_ITERATIONS {
@@ -38,7 +41,8 @@ pub(super) fn plan(
     let main = Writer { k, rows: &rows, lanes, held: held(k.length, lanes) }.main(&mut shader, &pre, &post);
     let (text, args) = shader.finish(&main);
     plan.dispatches.push(Dispatch { text, args, bound, groups: count.div_ceil(u64::from(GROUP / lanes)), members: 1 });
-    pack(plan, words, out)
+    pack(plan, words, out);
+    Ok(())
 }
 
 /// Quads that each invocation holds; `None` for a row that does not fit.

@@ -139,7 +139,7 @@ fn reach(outer: &Walk, inner: &Walk, length: usize, t: usize, tensor: &Tensor) -
     }
     let quads = inner.is_dense(t)
         && length.is_multiple_of(4)
-        && tensor.stored.width() == Width::Word
+        && tensor.stored.width() != Width::Pair
         && tensor.is_aligned()
         && outer.strides[t].iter().all(|s| s % 4 == 0);
     if quads { Reach::Quad } else { Reach::Each }

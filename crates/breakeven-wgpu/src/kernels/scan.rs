@@ -3,12 +3,12 @@
 
 use std::fmt::Write;
 
-use breakeven_ir::{DType, Expr, Fold, ReduceRows, ScanRows, Shape, Unsupported};
+use breakeven_ir::{DType, Expr, ExprBuilder, Fold, ReduceRows, ScanRows, Shape, Unsupported};
 
 use super::reduce::{algebra::joining, chunks};
 use super::rows::{Rows, lanes};
 use super::{Dispatch, Plan, pack, word_output};
-use crate::wgsl::{GROUP, Shader, Tensor, bind};
+use crate::wgsl::{GROUP, Shader, Tensor, bind, cast, wrapped};
 
 /// Elements of a row that one workgroup folds: so many that a few levels do for any row, and so few that long rows have
 /// work for many workgroups.
@@ -21,13 +21,18 @@ pub(super) fn plan(
     mut outs: Vec<Tensor>,
 ) -> Result<(), Unsupported> {
     if k.input.dtype.bytes() == 8 {
-        return Err(Unsupported("WGSL has no 64-bit integers to fold".to_owned()));
+        return Err(Unsupported(format!(
+            "WGSL has no 64-bit types, so there is no running {} of {}",
+            k.fold.name(),
+            k.input.dtype
+        )));
     }
     let out = outs.remove(0);
     let words = word_output(plan, &out);
     let scan = Scan { fold: k.fold, outer: k.outer.clone(), length: k.length, exclusive: k.exclusive };
     scan.push(plan, inputs.remove(0), words.clone())?;
-    pack(plan, words, out)
+    pack(plan, words, out);
+    Ok(())
 }
 
 /// A running fold of rows: those of the kernel, or what an earlier stage made of their chunks.
@@ -56,13 +61,15 @@ impl Scan {
 
     /// The same rows, folded to one element each.
     fn whole(&self, input: &Tensor) -> ReduceRows {
-        let identity = || Expr::identity(input.stored.dtype);
+        let mut pre = ExprBuilder::default();
+        let element = pre.arg(input.stored.dtype);
+        let wide = pre.cast(element, computed(input.stored.dtype));
         ReduceRows {
             fold: self.fold,
             outer: self.outer.clone(),
             inner: Shape::from(self.length),
-            pre: identity(),
-            post: identity(),
+            pre: pre.finish(wide),
+            post: Expr::identity(computed(input.stored.dtype)),
             params: vec![],
             inputs: vec![],
             outs: vec![],
@@ -101,7 +108,8 @@ impl Scan {
     /// The chunk tile by tile. A lane folds its quad; the lanes' totals are folded in shared memory; `so_far` is what comes
     /// before the tile. All of a workgroup go round as often, since they meet at barriers.
     fn main(&self, shader: &mut Shader, rows: &Rows, dtype: DType, lanes: u32, goes_on: bool) -> String {
-        let kind = joining(shader, self.fold, dtype);
+        let wide = computed(dtype);
+        let kind = joining(shader, self.fold, wide);
         lane_totals(shader, kind, lanes);
         let start = if goes_on { "before(args.before + min(r, args.rows - 1u))" } else { "f_unit()" };
         let mut main = format!(
@@ -114,7 +122,8 @@ impl Scan {
         );
         rows.fetch(&mut main, 0);
         for l in 0..4 {
-            let own = format!("select(f_unit(), x0_{l}, at + {l}u < stop)");
+            let element = converted(shader, &format!("x0_{l}"), dtype, wide);
+            let own = format!("select(f_unit(), {element}, at + {l}u < stop)");
             let folded = if l == 0 { own } else { format!("f_join(p{}, {own})", l - 1) };
             writeln!(main, "let p{l} = {folded};").expect("strings take text");
         }
@@ -132,13 +141,24 @@ impl Scan {
                 (true, _) => format!("f_join(before_me, p{})", l - 1),
                 (false, _) => format!("f_join(before_me, p{l})"),
             };
-            let narrow = if dtype == DType::U8 { format!("({seen}) & 255u") } else { seen };
-            writeln!(main, "let y{l} = {narrow};").expect("strings take text");
+            let stored = converted(shader, &wrapped(dtype, &seen), wide, rows.tensors()[1].stored.dtype);
+            writeln!(main, "let y{l} = {stored};").expect("strings take text");
         }
         rows.keep(&mut main, 1);
         main += "}\n}\n";
         main
     }
+}
+
+/// The type that elements of `dtype` are folded in.
+fn computed(dtype: DType) -> DType {
+    if dtype.is_half() { DType::F32 } else { dtype }
+}
+
+fn converted(shader: &mut Shader, x: &str, from: DType, to: DType) -> String {
+    let text = cast(x, from, to).expect("f32 and the 16-bit floats are cast to each other");
+    shader.need_called(&text);
+    text
 }
 
 /// Writes `lane_totals(lid, lane)`: each of `part_lanes` becomes the fold of itself and those before it in its row.

@@ -16,6 +16,8 @@ pub struct Bound {
     /// The part that is bound, in bytes.
     pub range: Range<u64>,
     quads: bool,
+    /// Invocations write parts of the same words.
+    atomic: bool,
 }
 
 /// An operand, whether it is written, and whether it is accessed by aligned quads only.
@@ -38,6 +40,7 @@ pub struct Access {
 struct Way {
     binding: usize,
     quads: bool,
+    atomic: bool,
 }
 
 /// Binds operands: each buffer once, so that an operand may be read and written.
@@ -49,14 +52,14 @@ pub fn bind(shader: &mut Shader, wants: &[Want<'_>]) -> (Vec<Bound>, Vec<Access>
 
 /// Declares what is bound.
 pub fn declare(shader: &mut Shader, bound: &[Bound]) {
-    bound.iter().enumerate().for_each(|(i, b)| shader.binding(i, b.write, b.quads));
+    bound.iter().enumerate().for_each(|(i, b)| shader.binding(i, b.write, b.element()));
 }
 
 /// Binds the operands of all members together; gives the accesses of each.
 pub fn bind_members(members: &[Vec<Want<'_>>]) -> (Vec<Bound>, Vec<Vec<Access>>) {
     let mut bound = Vec::new();
     let places: Vec<Vec<usize>> = members.iter().map(|wants| place(&mut bound, wants)).collect();
-    let way = |binding: usize| Way { binding, quads: bound[binding].quads };
+    let way = |binding: usize| Way { binding, quads: bound[binding].quads, atomic: bound[binding].atomic };
     let operands = members.first().map_or(0, Vec::len);
     let ways: Vec<Rc<[Way]>> = (0..operands).map(|t| places.iter().map(|p| way(p[t])).collect()).collect();
     let access = |(&(tensor, _, _), (&index, ways)): (&Want<'_>, (&usize, &Rc<[Way]>))| Access {
@@ -77,18 +80,50 @@ pub fn place(bound: &mut Vec<Bound>, wants: &[Want<'_>]) -> Vec<usize> {
 }
 
 fn place_one(bound: &mut Vec<Bound>, &(tensor, write, quads): &Want<'_>) -> usize {
+    let atomic = write && !quads && tensor.stored.is_packed();
     let quads = quads && tensor.stored.width() == Width::Word;
     let span = tensor.bytes();
     let range = span.start / ALIGNMENT * ALIGNMENT..span.end.next_multiple_of(16);
     let index = bound.iter().position(|b| b.place == tensor.place).unwrap_or_else(|| {
-        bound.push(Bound { place: tensor.place, write, range: range.clone(), quads });
+        bound.push(Bound { place: tensor.place, write, range: range.clone(), quads, atomic });
         bound.len() - 1
     });
     let b = &mut bound[index];
     b.write |= write;
     b.quads &= quads;
+    b.atomic |= atomic;
     b.range = b.range.start.min(range.start)..b.range.end.max(range.end);
     index
+}
+
+impl Bound {
+    /// The WGSL type of its elements.
+    fn element(&self) -> &'static str {
+        match (self.atomic, self.quads) {
+            (true, _) => "atomic<u32>",
+            (false, true) => "vec4<u32>",
+            (false, false) => "u32",
+        }
+    }
+}
+
+impl Way {
+    /// The word at `place`, read.
+    fn word(self, place: &str) -> String {
+        let b = self.binding;
+        if self.atomic { format!("atomicLoad(&b{b}[{place}])") } else { format!("b{b}[{place}]") }
+    }
+
+    /// The statement that writes `value` to the word at `place`.
+    fn set(self, place: &str, value: &str) -> String {
+        let b = self.binding;
+        if self.atomic { format!("atomicStore(&b{b}[{place}], {value});") } else { format!("b{b}[{place}] = {value};") }
+    }
+
+    /// Accesses words of quads: a binding is of quads only where nothing in it is written in parts.
+    fn by_quads(self) -> bool {
+        self.quads && !self.atomic
+    }
 }
 
 impl Access {
@@ -97,21 +132,33 @@ impl Access {
         self.loads(shader, name, super::type_name(self.stored.dtype), |way| self.element(way));
     }
 
-    fn element(&self, Way { binding: b, quads }: Way) -> String {
+    fn element(&self, way: Way) -> String {
+        let b = way.binding;
         match self.stored.width() {
-            Width::Byte => self.stored.of_word(&format!("(b{b}[p >> 2u] >> ((p & 3u) * 8u)) & 255u")),
-            Width::Word if quads => self.stored.of_word(&format!("b{b}[p >> 2u][p & 3u]")),
-            Width::Word => self.stored.of_word(&format!("b{b}[p]")),
-            Width::Pair => format!("vec2<u32>(b{b}[p * 2u], b{b}[p * 2u + 1u])"),
+            Width::Byte => self.stored.of_word(&format!("({} >> ((p & 3u) * 8u)) & 255u", way.word("p >> 2u"))),
+            Width::Half => self.stored.of_word(&format!("({} >> ((p & 1u) * 16u)) & 65535u", way.word("p >> 1u"))),
+            Width::Word if way.by_quads() => self.stored.of_word(&format!("b{b}[p >> 2u][p & 3u]")),
+            Width::Word => self.stored.of_word(&way.word("p")),
+            Width::Pair => format!("vec2<u32>({}, {})", way.word("p * 2u"), way.word("p * 2u + 1u")),
         }
     }
 
-    /// Writes `fn name(p: u32)`: the words of the four elements from the multiple of four `p` on. Bytes are unpacked.
+    /// Writes `fn name(p: u32)`: the words of the four elements from the multiple of four `p` on. Narrow ones are unpacked.
     pub fn load_quad(&self, shader: &mut Shader, name: &str) {
-        self.loads(shader, name, "vec4<u32>", |Way { binding: b, quads }| match self.stored.width() {
-            Width::Byte => format!("(vec4<u32>(b{b}[p >> 2u]) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u)"),
-            _ if quads => format!("b{b}[p >> 2u]"),
-            _ => format!("vec4<u32>(b{b}[p], b{b}[p + 1u], b{b}[p + 2u], b{b}[p + 3u])"),
+        self.loads(shader, name, "vec4<u32>", |way| match self.stored.width() {
+            Width::Byte => {
+                let word = way.word("p >> 2u");
+                format!("(vec4<u32>({word}) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u)")
+            }
+            Width::Half => {
+                let (low, high) = (way.word("p >> 1u"), way.word("(p >> 1u) + 1u"));
+                format!("(vec2<u32>({low}, {high}).xxyy >> vec4<u32>(0u, 16u, 0u, 16u)) & vec4<u32>(65535u)")
+            }
+            _ if way.by_quads() => format!("b{}[p >> 2u]", way.binding),
+            _ => {
+                let word = |l: u32| way.word(&format!("p + {l}u"));
+                format!("vec4<u32>({}, {}, {}, {})", word(0), word(1), word(2), word(3))
+            }
         });
     }
 
@@ -126,37 +173,49 @@ impl Access {
         shader.function(name, format!("fn {name}(p: u32) -> {kind} {{\n{body}}}\n"));
     }
 
-    /// Writes `fn name(p: u32, v: ..)`: stores one element that is not a byte.
+    /// Writes `fn name(p: u32, v: ..)`: stores one element. Others may write other parts of its word meanwhile.
     pub fn store(&self, shader: &mut Shader, name: &str) {
         let word = self.stored.as_word("v");
         let kind = super::type_name(self.stored.dtype);
-        let step = |Way { binding: b, quads }: Way| match self.stored.width() {
-            Width::Pair => format!("    b{b}[p * 2u] = v.x;\n    b{b}[p * 2u + 1u] = v.y;\n"),
-            _ if quads => format!("    b{b}[p >> 2u][p & 3u] = {word};\n"),
-            _ => format!("    b{b}[p] = {word};\n"),
+        let step = |way: Way| match self.stored.width() {
+            Width::Byte => part_of_word(way.binding, "p >> 2u", ("(p & 3u) * 8u", "255u"), &word),
+            Width::Half => part_of_word(way.binding, "p >> 1u", ("(p & 1u) * 16u", "65535u"), &word),
+            Width::Pair => format!("    {}\n    {}\n", way.set("p * 2u", "v.x"), way.set("p * 2u + 1u", "v.y")),
+            Width::Word if way.by_quads() => format!("    b{}[p >> 2u][p & 3u] = {word};\n", way.binding),
+            Width::Word => format!("    {}\n", way.set("p", &word)),
         };
         shader.function(name, format!("fn {name}(p: u32, v: {kind}) {{\n{}}}\n", switch(&self.cases(step))));
     }
 
     /// Writes `fn name(p: u32, v: vec4<u32>, count: u32)`: stores the words of the first `count` elements from the
-    /// multiple of four `p` on. Bytes that are not written keep their value.
+    /// multiple of four `p` on. Parts of words that are not written keep their value.
     pub fn store_quad(&self, shader: &mut Shader, name: &str) {
-        let step = |Way { binding: b, quads }: Way| match self.stored.width() {
-            Width::Byte => format!(
-                "    let w = v.x | (v.y << 8u) | (v.z << 16u) | (v.w << 24u);\n    \
-                 if count >= 4u {{\n        b{b}[p >> 2u] = w;\n    }} else {{\n        \
-                 let mask = (1u << (count * 8u)) - 1u;\n        \
-                 b{b}[p >> 2u] = (b{b}[p >> 2u] & ~mask) | (w & mask);\n    }}\n"
-            ),
-            _ if quads => format!(
-                "    if count >= 4u {{\n        b{b}[p >> 2u] = v;\n    }} else {{\n        \
-                 b{b}[p >> 2u].x = v.x;\n        if count > 1u {{ b{b}[p >> 2u].y = v.y; }}\n        \
-                 if count > 2u {{ b{b}[p >> 2u].z = v.z; }}\n    }}\n"
-            ),
-            _ => format!(
-                "    b{b}[p] = v.x;\n    if count > 1u {{ b{b}[p + 1u] = v.y; }}\n    \
-                 if count > 2u {{ b{b}[p + 2u] = v.z; }}\n    if count > 3u {{ b{b}[p + 3u] = v.w; }}\n"
-            ),
+        let step = |way: Way| match self.stored.width() {
+            Width::Byte => {
+                let place = "p >> 2u";
+                let mixed = format!("({} & ~mask) | (w & mask)", way.word(place));
+                format!(
+                    "    let w = v.x | (v.y << 8u) | (v.z << 16u) | (v.w << 24u);\n    if count >= 4u {{ {} }} else {{\n    \
+                     let mask = (1u << (count * 8u)) - 1u;\n    {}\n    }}\n",
+                    way.set(place, "w"),
+                    way.set(place, &mixed)
+                )
+            }
+            Width::Half => store_halves(way),
+            _ if way.by_quads() => {
+                let b = way.binding;
+                format!(
+                    "    if count >= 4u {{\n        b{b}[p >> 2u] = v;\n    }} else {{\n        \
+                     b{b}[p >> 2u].x = v.x;\n        if count > 1u {{ b{b}[p >> 2u].y = v.y; }}\n        \
+                     if count > 2u {{ b{b}[p >> 2u].z = v.z; }}\n    }}\n"
+                )
+            }
+            _ => {
+                let one = |l: u32, of: &str| {
+                    format!("    if count > {l}u {{ {} }}\n", way.set(&format!("p + {l}u"), &format!("v.{of}")))
+                };
+                [one(0, "x"), one(1, "y"), one(2, "z"), one(3, "w")].concat()
+            }
         };
         let body = switch(&self.cases(step));
         shader.function(name, format!("fn {name}(p: u32, v: vec4<u32>, count: u32) {{\n{body}}}\n"));
@@ -175,6 +234,25 @@ impl Access {
         }
         cases
     }
+}
+
+/// Writes one part of the word at `place` without touching the others.
+fn part_of_word(b: usize, place: &str, (shift, mask): (&str, &str), word: &str) -> String {
+    format!(
+        "    let shift = {shift};\n    atomicAnd(&b{b}[{place}], ~({mask} << shift));\n    \
+         atomicOr(&b{b}[{place}], ({word}) << shift);\n"
+    )
+}
+
+/// Writes two words of two elements each, or the first `count` elements of them.
+fn store_halves(way: Way) -> String {
+    let word = |at: u32, (low, high): (&str, &str)| {
+        let place = format!("(p >> 1u) + {at}u");
+        let whole = way.set(&place, &format!("v.{low} | (v.{high} << 16u)"));
+        let mixed = way.set(&place, &format!("({} & 0xffff0000u) | v.{low}", way.word(&place)));
+        format!("    if count >= {}u {{ {whole} }} else if count == {}u {{ {mixed} }}\n", 2 * at + 2, 2 * at + 1)
+    };
+    [word(0, ("x", "y")), word(1, ("z", "w"))].concat()
 }
 
 /// A text and the members that need it.

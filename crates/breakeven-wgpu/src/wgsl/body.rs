@@ -83,7 +83,12 @@ pub fn check(body: &Body) -> Result<(), Unsupported> {
             Inst::Arg(_) | Inst::Param(_) | Inst::Const(_) => true,
         };
         if !known {
-            return Err(Unsupported(format!("WGSL has no {dtype} arithmetic such as {inst:?}")));
+            let what = match inst {
+                Inst::Prim(prim, ids) => format!("{prim:?} of {}", insts[ids[0] as usize].1),
+                Inst::Cast(id) => format!("a cast from {} to {dtype}", insts[id as usize].1),
+                other => format!("{other:?}"),
+            };
+            return Err(Unsupported(format!("WGSL has no 64-bit floats, so there is no {what}")));
         }
     }
     Ok(())
@@ -128,9 +133,9 @@ pub fn parameter(shader: &mut Shader, name: &str, dtype: DType, value: f64) -> S
     shader.arg(name, low);
     match dtype {
         DType::F32 => format!("bitcast<f32>(args.{name})"),
-        DType::I32 => format!("bitcast<i32>(args.{name})"),
+        DType::I32 | DType::I16 | DType::I8 => format!("bitcast<i32>(args.{name})"),
         DType::Bool => format!("args.{name} != 0u"),
-        DType::I64 => {
+        DType::I64 | DType::U64 | DType::F64 => {
             shader.arg(&format!("{name}_high"), high);
             format!("vec2<u32>(args.{name}, args.{name}_high)")
         }
@@ -147,17 +152,18 @@ fn constant(shader: &mut Shader, dtype: DType, value: f64) -> String {
             shader.need("f_bits");
             format!("f_bits({low}u)")
         }
-        DType::I32 => format!("i32({})", low.cast_signed()),
+        DType::I32 | DType::I16 | DType::I8 => format!("i32({})", low.cast_signed()),
         DType::Bool => format!("{}", low != 0),
-        DType::I64 => format!("vec2<u32>({low}u, {high}u)"),
+        DType::I64 | DType::U64 | DType::F64 => format!("vec2<u32>({low}u, {high}u)"),
         _ => format!("{low}u"),
     }
 }
 
-/// The bits of a number stored as `dtype`, in two words.
+/// The bits in which a number of type `dtype` is worked on, in two words.
 fn bits(dtype: DType, value: f64) -> (u32, u32) {
     let mut bytes = [0u8; 8];
-    Scalar::of(dtype, value).store(dtype, &mut bytes, 0);
+    let held = if matches!(dtype, DType::I16 | DType::I8) { DType::I32 } else { dtype };
+    Scalar::of(dtype, value).store(held, &mut bytes, 0);
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     (word(0), word(4))
 }

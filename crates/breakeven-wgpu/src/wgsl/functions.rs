@@ -29,11 +29,7 @@ pub fn core(name: &str) -> Option<(&'static str, &'static [&'static str])> {
         "u32_rem" => (U32_REM, &[]),
         "f_bits" => (BITS, &[]),
         "f_hold" => (HOLD, &[]),
-        "f32_to_i32" => (F32_TO_I32, &["f_isnan"]),
-        "f32_to_u32" => (F32_TO_U32, &["f_isnan"]),
-        "f32_to_i64" => (F32_TO_I64, &[]),
-        "i64_to_f32" => (I64_TO_F32, &[]),
-        _ => return None,
+        _ => return super::conversions::text(name).or_else(|| super::wide::text(name)),
     })
 }
 
@@ -275,65 +271,5 @@ const I32_REM: &str = "fn i32_rem(a: i32, b: i32) -> i32 {
 const U32_REM: &str = "fn u32_rem(a: u32, b: u32) -> u32 {
     if b == 0u { return 0u; }
     return a % b;
-}
-";
-
-const F32_TO_I32: &str = "fn f32_to_i32(x: f32) -> i32 {
-    if f_isnan(x) { return 0; }
-    if x >= 2147483648.0 { return 2147483647; }
-    if x <= -2147483648.0 { return i32(-2147483648); }
-    return i32(x);
-}
-";
-
-const F32_TO_U32: &str = "fn f32_to_u32(x: f32) -> u32 {
-    if f_isnan(x) || x <= 0.0 { return 0u; }
-    if x >= 4294967296.0 { return 4294967295u; }
-    return u32(x);
-}
-";
-
-const F32_TO_I64: &str = "fn f32_to_i64(x: f32) -> vec2<u32> {
-    let bits = bitcast<u32>(x);
-    let e = (bits >> 23u) & 255u;
-    let negative = (bits >> 31u) != 0u;
-    if e == 255u && (bits & 0x7fffffu) != 0u { return vec2<u32>(0u, 0u); }
-    if e >= 190u { return select(vec2<u32>(0xffffffffu, 0x7fffffffu), vec2<u32>(0u, 0x80000000u), negative); }
-    if e < 127u { return vec2<u32>(0u, 0u); }
-    let m = (bits & 0x7fffffu) | 0x800000u;
-    var r = vec2<u32>(0u, 0u);
-    if e <= 150u {
-        r.x = m >> (150u - e);
-    } else {
-        let left = e - 150u;
-        if left >= 32u {
-            r.y = m << (left - 32u);
-        } else {
-            r.x = m << left;
-            r.y = m >> (32u - left);
-        }
-    }
-    if negative { r = vec2<u32>(~r.x + 1u, ~r.y + select(0u, 1u, r.x == 0u)); }
-    return r;
-}
-";
-
-const I64_TO_F32: &str = "fn i64_to_f32(x: vec2<u32>) -> f32 {
-    let negative = (x.y >> 31u) != 0u;
-    var m = x;
-    if negative { m = vec2<u32>(~x.x + 1u, ~x.y + select(0u, 1u, x.x == 0u)); }
-    var value = f32(m.x);
-    if m.y != 0u {
-        // The highest 32 bits; a lost bit keeps halves from looking like ties.
-        let lead = countLeadingZeros(m.y);
-        var top = m.y;
-        var lost = m.x;
-        if lead > 0u {
-            top = (m.y << lead) | (m.x >> (32u - lead));
-            lost = m.x << lead;
-        }
-        value = f32(top | select(0u, 1u, lost != 0u)) * bitcast<f32>((159u - lead) << 23u);
-    }
-    return select(value, -value, negative);
 }
 ";

@@ -22,9 +22,8 @@ pub const GROUP: u32 = 256;
 
 impl Shader {
     /// Declares a storage buffer, `b0`, `b1`, .. in order of `index`.
-    pub fn binding(&mut self, index: usize, write: bool, quads: bool) {
+    pub fn binding(&mut self, index: usize, write: bool, element: &str) {
         let access = if write { "read_write" } else { "read" };
-        let element = if quads { "vec4<u32>" } else { "u32" };
         let place = index + 1;
         writeln!(self.bindings, "@group(0) @binding({place}) var<storage, {access}> b{index}: array<{element}>;")
             .expect("strings take text");

@@ -10,19 +10,15 @@ pub fn spell(prim: Prim, dtype: DType, x: &[String; 3]) -> String {
         (Prim::Pick, _) => format!("select({c}, {b}, {a})"),
         (_, DType::Bool) => logic(prim, a, b),
         (_, DType::F32) => float(prim, a, b, c),
-        (_, DType::I64) => wide(prim, a, b),
-        (_, DType::U8) => byte(prim, a, b),
+        (_, DType::I64 | DType::U64) => wide(prim, dtype, a, b),
+        (_, DType::I16 | DType::I8 | DType::U16 | DType::U8) => narrow(prim, dtype, a, b),
         (_, _) => integer(prim, dtype, a, b),
     }
 }
 
-/// Whether `spell` knows the primitive at this type.
+/// Whether `spell` knows the primitive at this type. 16-bit floats are computed as f32.
 pub fn is_spelled(prim: Prim, dtype: DType) -> bool {
-    match dtype {
-        DType::I64 => matches!(prim, Prim::Pick | Prim::Eq | Prim::And | Prim::Or | Prim::Xor | Prim::Not),
-        DType::Bool | DType::F32 | DType::I32 | DType::U32 | DType::U8 => true,
-        _ => false,
-    }
+    !matches!(dtype, DType::F64 | DType::F16 | DType::BF16) || prim == Prim::Pick
 }
 
 fn logic(prim: Prim, a: &str, b: &str) -> String {
@@ -97,23 +93,44 @@ fn integer(prim: Prim, dtype: DType, a: &str, b: &str) -> String {
     }
 }
 
-/// Bytes are kept in the low 8 bits of a word.
-fn byte(prim: Prim, a: &str, b: &str) -> String {
+/// Narrow integers are kept in a word, and wrapped after what may leave them.
+fn narrow(prim: Prim, dtype: DType, a: &str, b: &str) -> String {
+    let most = 8 * dtype.bytes() - 1;
+    let signed = matches!(dtype, DType::I16 | DType::I8);
+    let word = if signed { DType::I32 } else { DType::U32 };
+    let count = format!("(bitcast<u32>({b}) & {most}u)");
     match prim {
-        Prim::Lt | Prim::Le | Prim::Eq => integer(prim, DType::U32, a, b),
-        Prim::Shl => format!("({a} << ({b} & 7u)) & 255u"),
-        Prim::Shr => format!("{a} >> ({b} & 7u)"),
-        other => format!("({}) & 255u", integer(other, DType::U32, a, b)),
+        Prim::Lt | Prim::Le | Prim::Eq => integer(prim, word, a, b),
+        Prim::Shl => super::wrapped(dtype, &format!("{a} << {count}")),
+        Prim::Shr => format!("{a} >> {count}"),
+        other => super::wrapped(dtype, &integer(other, word, a, b)),
     }
 }
 
-fn wide(prim: Prim, a: &str, b: &str) -> String {
+fn wide(prim: Prim, dtype: DType, a: &str, b: &str) -> String {
+    let signed = dtype == DType::I64;
+    let less = if signed { "i64_lt" } else { "u64_lt" };
+    let own = |name: &str| format!("{}_{name}({a}, {b})", dtype.name());
     match prim {
         Prim::Eq => format!("all({a} == {b})"),
+        Prim::Lt => format!("{less}({a}, {b})"),
+        Prim::Le => format!("!{less}({b}, {a})"),
+        Prim::Larger => format!("select({a}, {b}, {less}({a}, {b}))"),
+        Prim::Smaller => format!("select({a}, {b}, {less}({b}, {a}))"),
         Prim::And => format!("{a} & {b}"),
         Prim::Or => format!("{a} | {b}"),
         Prim::Xor => format!("{a} ^ {b}"),
         Prim::Not => format!("~{a}"),
-        other => unreachable!("{other:?} is refused for 64-bit integers"),
+        Prim::Add => format!("i64_add({a}, {b})"),
+        Prim::Sub => format!("i64_sub({a}, {b})"),
+        Prim::Mul => format!("i64_mul({a}, {b})"),
+        Prim::Neg => format!("i64_neg({a})"),
+        Prim::Abs if signed => format!("i64_abs({a})"),
+        Prim::Abs => a.to_owned(),
+        Prim::Shl => format!("i64_shl({a}, {b})"),
+        Prim::Shr => own("shr"),
+        Prim::Div => own("div"),
+        Prim::Rem => own("rem"),
+        other => unreachable!("{other:?} is not defined for integers"),
     }
 }

@@ -13,20 +13,22 @@ pub enum Place {
     Scratch,
 }
 
-/// How elements are stored: as their type says, or, in scratch memory, one word for each byte.
+/// How elements are stored: as their type says, or, in scratch memory, one word for each narrow element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// Type of the elements.
     pub dtype: DType,
-    /// Bytes stored as words.
+    /// Narrow elements stored as words.
     pub in_words: bool,
 }
 
-/// Bytes, words or pairs of words.
+/// Parts of words, words, or pairs of words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// Four elements to a word.
     Byte,
+    /// Two elements to a word.
+    Half,
     /// One element to a word.
     Word,
     /// Two words to an element.
@@ -34,19 +36,26 @@ pub enum Width {
 }
 
 impl Stored {
-    /// Words, bytes or pairs.
+    /// Parts of words, words or pairs.
     pub fn width(self) -> Width {
         match self.dtype.bytes() {
             1 if !self.in_words => Width::Byte,
+            2 if !self.in_words => Width::Half,
             8 => Width::Pair,
             _ => Width::Word,
         }
+    }
+
+    /// Several elements share a word.
+    pub fn is_packed(self) -> bool {
+        matches!(self.width(), Width::Byte | Width::Half)
     }
 
     /// Bytes of an element.
     pub fn bytes(self) -> u64 {
         match self.width() {
             Width::Byte => 1,
+            Width::Half => 2,
             Width::Word => 4,
             Width::Pair => 8,
         }
@@ -57,6 +66,7 @@ impl Stored {
         match self.dtype {
             DType::F32 => format!("bitcast<f32>({w})"),
             DType::I32 => format!("bitcast<i32>({w})"),
+            DType::I16 | DType::I8 => super::wrapped(self.dtype, &format!("bitcast<i32>({w})")),
             DType::Bool => format!("({w}) != 0u"),
             _ => w.to_owned(),
         }
@@ -66,6 +76,8 @@ impl Stored {
     pub fn as_word(self, v: &str) -> String {
         match self.dtype {
             DType::F32 | DType::I32 => format!("bitcast<u32>({v})"),
+            DType::I16 => format!("bitcast<u32>({v}) & 65535u"),
+            DType::I8 => format!("bitcast<u32>({v}) & 255u"),
             DType::Bool => format!("select(0u, 1u, {v})"),
             _ => v.to_owned(),
         }

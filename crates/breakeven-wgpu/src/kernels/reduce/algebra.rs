@@ -3,7 +3,7 @@
 use breakeven_ir::{DType, Fold};
 
 use super::Stage;
-use crate::wgsl::{Shader, type_name};
+use crate::wgsl::{Shader, type_name, wrapped};
 
 /// What an accumulator is made of, for the scratch memory between two stages.
 pub(super) fn fields(fold: Fold, dtype: DType) -> Vec<DType> {
@@ -46,13 +46,9 @@ fn define(shader: &mut Shader, kind: &str, value: &str, unit: &str, put: &str, j
 fn values(shader: &mut Shader, stage: &Stage<'_>) -> Algebra {
     let dtype = stage.dtype();
     let kind = joining(shader, stage.k.fold, dtype);
-    let done = match stage.k.fold {
-        Fold::Mean => "(a / f32(args.total))",
-        _ if dtype == DType::U8 => "(a & 255u)",
-        _ => "a",
-    };
+    let done = if stage.k.fold == Fold::Mean { "(a / f32(args.total))".to_owned() } else { wrapped(dtype, "a") };
     shader.arg("total", stage.k.inner.elements() as u32);
-    Algebra { kind, fields: vec!["a".to_owned()], done: vec![done.to_owned()] }
+    Algebra { kind, fields: vec!["a".to_owned()], done: vec![done] }
 }
 
 /// Writes `f_unit()`, `f_put(a, v, i)` and `f_join(a, b)` for a sum, product or extreme; gives their type.
@@ -78,6 +74,8 @@ fn lowest(dtype: DType) -> &'static str {
     match dtype {
         DType::F32 => "f_bits(0xff800000u)",
         DType::I32 => "i32(-2147483648)",
+        DType::I16 => "-32768",
+        DType::I8 => "-128",
         _ => "0u",
     }
 }
@@ -86,6 +84,9 @@ fn highest(dtype: DType) -> &'static str {
     match dtype {
         DType::F32 => "f_bits(0x7f800000u)",
         DType::I32 => "2147483647",
+        DType::I16 => "32767",
+        DType::I8 => "127",
+        DType::U16 => "65535u",
         DType::U8 => "255u",
         _ => "4294967295u",
     }

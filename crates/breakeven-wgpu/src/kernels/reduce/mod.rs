@@ -47,7 +47,11 @@ pub(super) fn plan(
     outs: Vec<Tensor>,
 ) -> Result<(), Unsupported> {
     if k.pre.dtype().bytes() == 8 {
-        return Err(Unsupported("WGSL has no 64-bit integers to fold".to_owned()));
+        return Err(Unsupported(format!(
+            "WGSL has no 64-bit types, so there is no {} of {}",
+            k.fold.name(),
+            k.pre.dtype()
+        )));
     }
     let bodies = (&body_of(&k.pre)?, &body_of(&k.post)?);
     let words: Vec<Tensor> = outs.iter().map(|out| word_output(plan, out)).collect();
@@ -65,7 +69,8 @@ pub(super) fn plan(
     } else {
         in_chunks(plan, k, bodies, rows, ends, (chunk, across));
     }
-    words.into_iter().zip(outs).try_for_each(|(words, out)| pack(plan, words, out))
+    words.into_iter().zip(outs).for_each(|(words, out)| pack(plan, words, out));
+    Ok(())
 }
 
 /// Bodies before and after.
@@ -177,9 +182,14 @@ impl Stage<'_> {
         if !self.is_second && self.length > 0 {
             function(shader, "pre", self.k.pre.args(), self.pre, pre_params);
         }
-        if !self.is_first && self.k.fold != Fold::Moments {
+        if !self.is_first && self.has_post() {
             function(shader, "post", self.k.post.args(), self.post, post_params);
         }
+    }
+
+    /// Moments are written as they are, or rounded to a narrower float.
+    fn has_post(&self) -> bool {
+        self.k.fold != Fold::Moments || !self.k.post.is_identity()
     }
 
     /// The element `i` of row `o`, as a call.
@@ -195,7 +205,7 @@ impl Stage<'_> {
         let results = if self.is_first { fields } else { done };
         for (n, value) in results.iter().enumerate() {
             let t = self.extras + n;
-            let value = if self.is_first || self.k.fold == Fold::Moments {
+            let value = if self.is_first || !self.has_post() {
                 value.clone()
             } else {
                 let extras: Vec<String> = (0..self.extras).map(|t| format!(", end{t}_load(end{t}(r))")).collect();
