@@ -3,17 +3,32 @@
 use breakeven_ir::{DType, Expr, Kernel, Layout, Map, MapDef, Operand, Row, Scalar, Shape};
 
 use super::{PARAMS, rows};
+use crate::bounds::Rules;
 use crate::{Bench, Case, Tier, data, views};
 
 /// Every row at every type: all lengths, all views, one buffer read twice, the output over an input, strided outputs.
 pub fn maps(bench: &mut Bench<'_>, tier: Tier) {
     for (def, dtype) in rows(bench) {
+        let shows_all = shows_all(bench, def, dtype);
+        let tier = if shows_all { tier } else { Tier::Quick };
         for (turn, n) in tier.lengths().into_iter().enumerate() {
             bench.add(at_length(def, dtype, n, turn));
         }
-        looked_at(bench, def, dtype);
-        shared(bench, def, dtype);
+        if shows_all {
+            looked_at(bench, def, dtype);
+            shared(bench, def, dtype);
+        }
     }
+}
+
+/// Rows that read and write every sort of operand, at every type.
+const AT_EVERY_TYPE: [&str; 4] = ["add", "where", "neg", "less"];
+
+/// How a GPU finds elements depends on their width and not on the row, and it compiles a text for each view: one type of each
+/// row, and every type of a few rows, show all views and lengths.
+fn shows_all(bench: &Bench<'_>, def: &MapDef, dtype: DType) -> bool {
+    let is_gpu = Rules::of(bench.device().info()).gpu;
+    !is_gpu || dtype == def.family.dtypes()[0] || AT_EVERY_TYPE.contains(&def.name)
 }
 
 /// The special numbers take turns in the last position of each input.
