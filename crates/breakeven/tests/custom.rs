@@ -50,6 +50,7 @@ fn gpus() -> (Engine, Vec<DeviceId>) {
     (engine, gpus)
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "a shape rule may refuse")]
 fn same(inputs: &[&Spec]) -> Result<Vec<Spec>, breakeven::CallError> {
     Ok(vec![inputs[0].clone()])
 }

@@ -48,7 +48,7 @@ fn on_the_cpu(inputs: &CustomInputs<'_>, outputs: &mut CustomOutputs<'_>) {
 /// `product / 2^32` in the field, for a product below the prime times `2^32`.
 fn divided(product: u64) -> u32 {
     let quotient = u64::from((product as u32).wrapping_mul(INVERSE));
-    let (upper, taken) = ((product >> 32) as u32, (quotient * u64::from(PRIME) >> 32) as u32);
+    let (upper, taken) = ((product >> 32) as u32, ((quotient * u64::from(PRIME)) >> 32) as u32);
     let difference = upper.wrapping_sub(taken);
     difference.min(difference.wrapping_add(PRIME))
 }
