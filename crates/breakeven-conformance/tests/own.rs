@@ -8,6 +8,7 @@ use breakeven_device::Device;
 use breakeven_ir::{CustomOp, DType, Row, Scalar, Spec, Tolerance, Wgsl};
 use breakeven_wgpu::Limits;
 use devices::{cpu, gpu, sim};
+use half::f16;
 
 breakeven_ir::row! {
     /// The product of two numbers below 2^16, modulo `modulus`.
@@ -100,6 +101,33 @@ fn custom_operations_are_right_on_every_device() {
         let own = OwnCustom { op: &bytes, params: &[], inputs: vec![of(DType::U8), of(DType::Bool)] };
         let counts = own.check(&*device);
         assert!(counts.launches >= 10, "{}: {counts}", device.info().name);
+    }
+}
+
+#[test]
+fn narrow_types_are_cut_and_rounded_alike() {
+    let short = CustomOp::new("short", |inputs| Ok(vec![inputs[0].clone()]))
+        .params([DType::F16])
+        .cpu(|inputs, outputs| {
+            let by = inputs.param(0) as i16;
+            for (x, out) in inputs.get::<i16>(0).iter().zip(outputs.take::<i16>(0)) {
+                *out = x.wrapping_mul(by).wrapping_mul(*x);
+            }
+        })
+        .wgsl(Wgsl::for_each_element("let f16_to_f32 = load0(i); return f16_to_f32 * i32(param0()) * f16_to_f32;"));
+    let half = CustomOp::new("half", |inputs| Ok(vec![inputs[0].clone()]))
+        .cpu(|inputs, outputs| {
+            for (x, out) in inputs.get::<f16>(0).iter().zip(outputs.take::<f16>(0)) {
+                *out = f16::from_f32(x.to_f32() * 3.0);
+            }
+        })
+        .wgsl(Wgsl::counted("store0(i, load0(i) * 3.0);", |_, outputs| outputs[0].shape.elements() as u64));
+    for device in devices() {
+        for (op, dtype, params) in [(&short, DType::I16, &[77.0][..]), (&half, DType::F16, &[])] {
+            let own = OwnCustom { op, params, inputs: vec![(Spec::new(dtype, [9, 7]), sample(dtype, 63, 5))] };
+            let counts = own.check(&*device);
+            assert!(counts.launches >= 10, "{dtype} on {}: {counts}", device.info().name);
+        }
     }
 }
 

@@ -17,8 +17,9 @@ type Count = dyn Fn(&[&Spec], &[&Spec]) -> u64 + Send + Sync;
 /// | `inputN_extent(axis)`, `outputN_extent(axis)` | the extent of an axis; 1 where there is none |
 /// | `paramN()` | a parameter, in its type |
 ///
-/// Elements are `f32`, `i32`, `u32` or `bool` as their type says; a `u8` is a `u32`, and 64-bit integers are two words,
-/// `vec2<u32>`, the low one first. Layout and offset of a tensor are no concern of the code. Invocations run in any order, do
+/// Elements are `f32`, `i32`, `u32` or `bool` as their type says: floats of 16 bits are `f32`, rounded when they are stored;
+/// narrow integers are `i32` or `u32`, cut to their width when they are stored; what has 64 bits is `vec2<u32>`, the low word
+/// first. Layout and offset of a tensor are no concern of the code. Invocations run in any order, do
 /// not see each other, and share no barriers.
 #[derive(Clone)]
 pub struct Wgsl {

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use breakeven_ir::{Custom, DType, ExprBuilder, Invocations, Shape, Spec, Unsupported, Wgsl};
+use breakeven_ir::{Custom, DType, ExprBuilder, Invocations, Scalar, Shape, Spec, Unsupported, Wgsl};
 
 use super::{Dispatch, Plan, map, pack, word_output};
-use crate::wgsl::{Access, FOREIGN, GROUP, Shader, Tensor, Walk, bind, parameter, type_name};
+use crate::wgsl::{Access, FOREIGN, GROUP, Shader, Tensor, Walk, bind, cast, is_core, parameter, type_name, wrapped};
 
 pub(super) fn plan(plan: &mut Plan, k: &Custom, inputs: Vec<Tensor>, outs: Vec<Tensor>) -> Result<(), Unsupported> {
     let code = k.op.wgsl_code().ok_or_else(|| Unsupported("no WGSL was given".to_owned()))?;
@@ -61,11 +61,12 @@ fn dispatch(k: &Custom, code: &Wgsl, tensors: &[Tensor], invocations: u64) -> Di
         side.functions(&mut shader, tensor, access);
     }
     for (i, (&dtype, &value)) in k.op.param_types().iter().zip(&k.params).enumerate() {
-        let value = parameter(&mut shader, &format!("be_p{i}"), dtype, value);
-        let kind = type_name(dtype);
+        let (seen, value) = (seen(dtype), held(dtype, value));
+        let value = parameter(&mut shader, &format!("be_p{i}"), seen, value);
+        let kind = type_name(seen);
         shader.function(&format!("param{i}"), format!("fn param{i}() -> {kind} {{\n    return {value};\n}}\n"));
     }
-    let main = write_body(&mut shader, code, tensors[first_out].stored.dtype);
+    let main = write_body(&mut shader, code, seen(tensors[first_out].stored.dtype));
     let (text, args) = shader.finish(&main);
     let groups = invocations.div_ceil(u64::from(GROUP));
     Dispatch { text: format!("{FOREIGN}{text}"), args, bound, groups, members: 1 }
@@ -99,7 +100,8 @@ impl Side {
 
     /// The functions that the user's code calls for this tensor.
     fn functions(self, shader: &mut Shader, tensor: &Tensor, access: &Access) {
-        let (name, kind, shape) = (self.name(), type_name(tensor.stored.dtype), &tensor.layout.shape);
+        let (name, dtype, shape) = (self.name(), tensor.stored.dtype, &tensor.layout.shape);
+        let (seen, kind) = (seen(dtype), type_name(seen(dtype)));
         let place = format!("be_{name}_at");
         Walk::new(shape, &[&tensor.layout.strides]).function(shader, &place, &format!("be_{name}"), 0, access.offset);
         shader.arg(&format!("be_{name}_n"), shape.elements() as u32);
@@ -109,20 +111,42 @@ impl Side {
         match self {
             Side::Input(n) => {
                 access.load(shader, &format!("be_{name}_get"));
-                let found = format!("if e < args.be_{name}_n {{ return be_{name}_get({place}(e)); }}");
+                let value = converted(shader, &format!("be_{name}_get({place}(e))"), dtype, seen);
+                let found = format!("if e < args.be_{name}_n {{ return {value}; }}");
                 let text = format!("fn load{n}(e: u32) -> {kind} {{\n    {found}\n    return {kind}();\n}}\n");
                 shader.function(&format!("load{n}"), text);
             }
             Side::Output(n) => {
                 access.store(shader, &format!("be_{name}_put"));
-                // A byte is a word whose upper bits are nobody's.
-                let value = if tensor.stored.dtype == DType::U8 { "v & 255u" } else { "v" };
+                let value = wrapped(dtype, &converted(shader, "v", seen, dtype));
                 let stored = format!("if e < args.be_{name}_n {{ be_{name}_put({place}(e), {value}); }}");
                 let text = format!("fn store{n}(e: u32, v: {kind}) {{\n    {stored}\n}}\n");
                 shader.function(&format!("store{n}"), text);
             }
         }
     }
+}
+
+/// The type in which the user's code sees elements of `dtype`: floats of 16 bits are widened.
+fn seen(dtype: DType) -> DType {
+    if dtype.is_half() { DType::F32 } else { dtype }
+}
+
+/// The expression `x` of type `from` as another type, and the functions that takes.
+fn converted(shader: &mut Shader, x: &str, from: DType, to: DType) -> String {
+    if from == to {
+        return x.to_owned();
+    }
+    let text = cast(x, from, to).expect("floats of 16 bits become wider ones and come from them");
+    shader.need_called(&text);
+    text
+}
+
+/// A number as its type holds it.
+fn held(dtype: DType, number: f64) -> f64 {
+    let mut bytes = [0; 8];
+    Scalar::of(dtype, number).store(dtype, &mut bytes, 0);
+    Scalar::load(dtype, &bytes, 0).to_f64()
 }
 
 fn extents(shader: &mut Shader, name: &str, shape: &Shape) -> String {
@@ -150,7 +174,7 @@ fn apart(text: &str) -> String {
 /// Whether the module has something of this name that is not for the user.
 fn is_ours(name: &str) -> bool {
     let is_binding = name.strip_prefix('b').is_some_and(|n| !n.is_empty() && n.bytes().all(|c| c.is_ascii_digit()));
-    matches!(name, "Args" | "args" | "main") || name.starts_with("be_") || is_binding
+    matches!(name, "Args" | "args" | "main") || name.starts_with("be_") || is_binding || is_core(name)
 }
 
 #[cfg(test)]

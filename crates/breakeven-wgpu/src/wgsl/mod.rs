@@ -24,6 +24,11 @@ pub use walk::Walk;
 
 use breakeven_ir::DType;
 
+/// True for functions of ours, which a module has when it calls them.
+pub fn is_core(name: &str) -> bool {
+    functions::core(name).is_some()
+}
+
 /// The WGSL type that holds an element of `dtype`. Narrow integers are worked on in a word, sign and all; of 16-bit floats
 /// and of what WGSL has no type for there are the bits.
 pub fn type_name(dtype: DType) -> &'static str {
