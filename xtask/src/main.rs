@@ -14,8 +14,8 @@ cargo xtask <task>
 
   demo [--text FILE] [--query TEXT] [--on DEVICE] [--reference FILE] [--json] ...
          sentence embeddings with the real model, timed on every device of this machine
-  onnx [--check] [--list] ...
-         the backend tests of ONNX on the CPU and the software GPUs; writes docs/onnx.md, or compares it
+  onnx [--check | --gpu] [--list] [--only NAME]
+         the backend tests of ONNX on the CPU; writes docs/onnx.md or compares it; --gpu runs them on the software GPUs
   test [--no-install] [--all-adapters] [--no-coverage]
          everything a change must pass, in order, with the time of each step
   tidy   the rules of STYLE.md that a machine can check";

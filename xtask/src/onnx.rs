@@ -14,18 +14,21 @@ const PACKAGES: [&str; 2] = ["onnx==1.23.2", "numpy==2.4.6"];
 /// The page that is written, or checked.
 const PAGE: &str = "docs/onnx.md";
 
-/// Writes the page, or with `--check` compares it; further arguments go to the program that runs the cases.
+/// Writes the page from what the CPU gives, or with `--check` compares it. With `--gpu` the cases run on the software GPUs
+/// instead, and nothing is written. Further arguments go to the program that runs the cases.
 pub fn run(args: &[String]) -> Result<u8> {
     let root = workspace::root();
-    let checks = args.iter().any(|arg| arg == "--check");
-    let rest: Vec<&String> = args.iter().filter(|arg| *arg != "--check").collect();
+    let has = |name: &str| args.iter().any(|arg| arg == name);
+    let rest = args.iter().filter(|arg| !["--check", "--gpu"].contains(&arg.as_str()));
     let cases = bring(&root)?;
-    let page = root.join(PAGE);
     let mut command = Command::new("cargo");
     command.envs(drivers::prepare(false)?.environment(false)).current_dir(&root);
-    command.args(["run", "--quiet", "--release", "-p", "breakeven-onnx", "--example", "backend_cases", "--"]);
-    command.arg(&cases).args(["--on", "cpu", "--on", "wgpu:0", "--on", "wgpu:1"]);
-    command.arg(if checks { "--check" } else { "--write" }).arg(&page).args(rest);
+    command.args(["run", "--quiet", "-p", "breakeven-onnx", "--example", "backend_cases", "--"]).arg(&cases).args(rest);
+    match (has("--gpu"), has("--check")) {
+        (true, _) => command.args(["--on", "wgpu:0", "--on", "wgpu:1"]),
+        (false, true) => command.arg("--check").arg(root.join(PAGE)),
+        (false, false) => command.arg("--write").arg(root.join(PAGE)),
+    };
     let status = command.status().context("cannot start cargo")?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
