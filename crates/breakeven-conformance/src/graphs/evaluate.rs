@@ -2,7 +2,7 @@
 
 use breakeven_ir::{
     DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, Node, NodeId, Op, Operand, Reduce,
-    ReduceRows, RowWiseKernel, Scalar, ScanRows, Shape, Spec,
+    ReduceRows, RowWiseKernel, Scalar, ScanRows, Scatter, Shape, Spec,
 };
 
 /// Elements of every node in row-major order; `inputs` gives the bytes of inputs as the graph types them.
@@ -99,6 +99,12 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
             Kernel::Map(Map { expr: builder.finish(cast), params: vec![], inputs, out })
         }
         Op::Reduce(reduce) => reduction(reduce, &inputs[0], &out),
+        Op::Scatter(axis, combine) => {
+            let turned = |o: &Operand| Operand::new(o.dtype, axes_last(&o.layout, &[*axis]));
+            let (source, index, updates) = (turned(&inputs[0]), turned(&inputs[1]), turned(&inputs[2]));
+            let (combine, outer) = (*combine, out.layout.shape.without(*axis));
+            Kernel::Scatter(Scatter { combine, outer, source, index, updates, out: turned(&out) })
+        }
         Op::Scan(scan) => {
             let (length, last) = (out.layout.shape[scan.axis], out.layout.shape.rank() - 1);
             let mut layout = axes_last(&inputs[0].layout, &[scan.axis]);
