@@ -3,7 +3,7 @@
 //! A node joins a group when all that read it are in that group and read it by one index mapping. So only the root of a
 //! group is seen from outside, and groups never wait for each other in a circle.
 
-use breakeven_ir::{DType, Fold, Graph, Layout, Node, NodeId, Op, Scan, Shape};
+use breakeven_ir::{DType, Fold, Graph, Layout, Node, NodeId, Op, Scan, Shape, Sort};
 use smallvec::SmallVec;
 
 use crate::Policy;
@@ -17,7 +17,7 @@ pub(crate) enum Part {
     Pre,
     /// By the expression that gives the result.
     Post,
-    /// As it is: operands of products and custom operations, what is scanned, and sources and indices of gathers.
+    /// As it is: operands of products and custom operations, what is scanned or sorted, and sources and indices of gathers.
     Whole,
 }
 
@@ -124,11 +124,11 @@ pub(crate) fn base_reads(graph: &Graph, resolved: &Resolved, id: NodeId) -> Smal
     let node = graph.node(id);
     let axes: Option<Vec<usize>> = match &node.op {
         Op::Reduce(reduce) => Some(reduce.axes.to_vec()),
-        Op::RowWise(_, axis) | Op::Scan(Scan { axis, .. }) => Some(vec![*axis]),
+        Op::RowWise(_, axis) | Op::Scan(Scan { axis, .. }) | Op::Sort(Sort { axis, .. }) => Some(vec![*axis]),
         _ => None,
     };
-    // What a scan folds is read as it is stored: it has no expression before it.
-    let part = if matches!(node.op, Op::Scan(_)) { Part::Whole } else { Part::Pre };
+    // What is scanned or sorted is read as it is stored: there is no expression before it.
+    let part = if matches!(node.op, Op::Scan(_) | Op::Sort(_)) { Part::Whole } else { Part::Pre };
     let one = |input: &NodeId| {
         let seen = resolved.of(*input);
         match &axes {
@@ -147,7 +147,9 @@ pub(crate) fn base_storage(graph: &Graph, resolved: &Resolved, id: NodeId) -> La
     let node = graph.node(id);
     let stored = resolved.storage(id, &node.spec.shape);
     match node.op {
-        Op::RowWise(_, axis) | Op::Scan(Scan { axis, .. }) => stored.permute(&axes_last(stored.shape.rank(), &[axis])),
+        Op::RowWise(_, axis) | Op::Scan(Scan { axis, .. }) | Op::Sort(Sort { axis, .. }) => {
+            stored.permute(&axes_last(stored.shape.rank(), &[axis]))
+        }
         _ => stored,
     }
 }
@@ -340,7 +342,7 @@ impl Grouping<'_> {
         let reads = base_reads(self.graph, self.resolved, id);
         let group = &self.groups[index];
         let fits = leaf.part == Part::Post && group.base.is_none() && self.has_room(group, 0, reads.len());
-        if !fits || moments(op) || matches!(op, Op::Gather(_) | Op::Scan(_) | Op::Custom(..)) {
+        if !fits || moments(op) || matches!(op, Op::Gather(_) | Op::Scan(_) | Op::Sort(_) | Op::Custom(..)) {
             return None;
         }
         let stored = base_storage(self.graph, self.resolved, id);

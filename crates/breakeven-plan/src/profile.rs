@@ -165,7 +165,9 @@ pub fn class_name(class: Class) -> &'static str {
         Class::Reduce => "reduce",
         Class::Scan => "scan",
         Class::RowWise => "row_wise",
+        Class::Sort => "sort",
         Class::MatMul => "matmul",
+        Class::MatMulInt => "matmul_int",
         Class::Gather => "gather",
         Class::Custom(name) => name,
     }

@@ -13,6 +13,7 @@ mod rounding;
 mod row_wise;
 mod scan;
 mod slack;
+mod sort;
 
 pub use bound::Bound;
 
@@ -42,6 +43,7 @@ pub fn bounds(kernel: &Kernel, inputs: &[&[u8]], rules: Rules) -> Vec<Vec<Bound>
         Kernel::Scan(k) => vec![scan::scan(k, inputs, rules)],
         Kernel::RowWise(k) => vec![row_wise::row_wise(k, inputs, rules)],
         Kernel::MatMul(k) => vec![matmul::matmul(k, inputs, rules)],
+        Kernel::Sort(k) => sort::sort(k, inputs),
         Kernel::Gather(k) => vec![gather::gather(k, inputs)],
         Kernel::Custom(k) => custom::custom(k, inputs, rules),
     }
@@ -54,7 +56,7 @@ pub fn zero_has_a_sign(kernel: &Kernel, rules: Rules) -> bool {
     };
     match kernel {
         Kernel::Map(k) => !rules.gpu && k.expr.rows() <= 1 && !chooses(&k.expr.lower()),
-        Kernel::Gather(_) => !rules.gpu,
+        Kernel::Sort(_) | Kernel::Gather(_) => !rules.gpu,
         _ => false,
     }
 }

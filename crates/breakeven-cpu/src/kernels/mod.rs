@@ -10,6 +10,7 @@ mod products;
 mod reduce;
 mod row_wise;
 mod scan;
+mod sort;
 mod transpose;
 
 use breakeven_device::DeviceError;
@@ -25,6 +26,7 @@ use matmul::CpuMatMul;
 use reduce::CpuReduce;
 use row_wise::CpuRowWise;
 use scan::CpuScan;
+use sort::CpuSort;
 
 /// What kernels run on.
 #[derive(Debug)]
@@ -44,6 +46,7 @@ pub(crate) enum Compiled {
     Reduce(Box<CpuReduce>),
     Scan(CpuScan),
     RowWise(CpuRowWise),
+    Sort(CpuSort),
     MatMul(CpuMatMul),
     Gather(CpuGather),
     Custom(CpuCustom),
@@ -60,6 +63,7 @@ pub(crate) fn compile(machine: &Machine, kernel: &Kernel) -> Result<Compiled, Un
         Kernel::Reduce(k) => Compiled::Reduce(Box::new(CpuReduce::new(machine, k, ns)?)),
         Kernel::Scan(k) => Compiled::Scan(CpuScan::new(k, ns)?),
         Kernel::RowWise(k) => Compiled::RowWise(CpuRowWise::new(machine, k, ns)?),
+        Kernel::Sort(k) => Compiled::Sort(CpuSort::new(k, ns)),
         Kernel::MatMul(k) => Compiled::MatMul(CpuMatMul::new(machine, k, ns)?),
         Kernel::Gather(k) => Compiled::Gather(CpuGather::new(k, ns)),
         Kernel::Custom(k) => Compiled::Custom(CpuCustom::new(k)?),
@@ -85,6 +89,7 @@ impl Compiled {
                 Compiled::Reduce(k) => k.run(machine, bound),
                 Compiled::Scan(k) => k.run(machine, bound),
                 Compiled::RowWise(k) => k.run(machine, bound),
+                Compiled::Sort(k) => k.run(machine, bound),
                 Compiled::MatMul(k) => k.run(machine, bound),
                 Compiled::Gather(k) => k.run(machine, bound),
                 Compiled::Custom(k) => return k.run(bound),
@@ -148,6 +153,7 @@ impl Machine {
                 ((self.flops(&k.pre) + self.flops(&k.post) + each) * elements, 0.0)
             }
             Kernel::MatMul(k) => (self.flops(&k.post) * elements, 2.0 * elements * k.k as f64),
+            Kernel::Sort(_) => (kernel.work().flops as f64, 0.0),
             Kernel::Gather(_) | Kernel::Custom(_) => (0.0, 0.0),
         };
         let inputs = kernel.inputs();

@@ -10,6 +10,7 @@ mod matmul;
 mod reduce;
 mod row_wise;
 mod scan;
+mod sort;
 mod widen;
 
 pub use custom::Custom;
@@ -19,6 +20,7 @@ pub use matmul::MatMul;
 pub use reduce::ReduceRows;
 pub use row_wise::RowWiseKernel;
 pub use scan::ScanRows;
+pub use sort::SortRows;
 
 use crate::{DType, Expr, Layout, Scalar};
 
@@ -59,6 +61,8 @@ pub enum Kernel {
     Scan(ScanRows),
     /// Softmax and norms along the last axis.
     RowWise(RowWiseKernel),
+    /// Brings rows into order.
+    Sort(SortRows),
     /// Batched matrix product with an epilogue.
     MatMul(MatMul),
     /// Picks slices by index.
@@ -87,8 +91,12 @@ pub enum Class {
     Scan,
     /// Softmax and norms.
     RowWise,
+    /// Sorting.
+    Sort,
     /// Matrix products.
     MatMul,
+    /// Matrix products of 8-bit integers.
+    MatMulInt,
     /// Gather.
     Gather,
     /// A custom operation, by its name.
@@ -103,6 +111,8 @@ impl Kernel {
             Kernel::Reduce(_) => Class::Reduce,
             Kernel::Scan(_) => Class::Scan,
             Kernel::RowWise(_) => Class::RowWise,
+            Kernel::Sort(_) => Class::Sort,
+            Kernel::MatMul(k) if k.is_of_bytes() => Class::MatMulInt,
             Kernel::MatMul(_) => Class::MatMul,
             Kernel::Gather(_) => Class::Gather,
             Kernel::Custom(k) => Class::Custom(k.op.name()),
@@ -116,6 +126,7 @@ impl Kernel {
             Kernel::Reduce(k) => k.inputs.iter().collect(),
             Kernel::Scan(k) => vec![&k.input],
             Kernel::RowWise(k) => k.inputs.iter().collect(),
+            Kernel::Sort(k) => vec![&k.input],
             Kernel::MatMul(k) => [&k.a, &k.b].into_iter().chain(&k.inputs).collect(),
             Kernel::Gather(k) => vec![&k.source, &k.index],
             Kernel::Custom(k) => k.inputs.iter().collect(),
@@ -129,6 +140,7 @@ impl Kernel {
             Kernel::Reduce(k) => k.outs.iter().collect(),
             Kernel::Scan(k) => vec![&k.out],
             Kernel::RowWise(k) => vec![&k.out],
+            Kernel::Sort(k) => k.outs.iter().collect(),
             Kernel::MatMul(k) => vec![&k.out],
             Kernel::Gather(k) => vec![&k.out],
             Kernel::Custom(k) => k.outs.iter().collect(),
@@ -142,7 +154,7 @@ impl Kernel {
             Kernel::Reduce(k) => &k.params,
             Kernel::RowWise(k) => &k.params,
             Kernel::MatMul(k) => &k.params,
-            Kernel::Scan(_) | Kernel::Gather(_) => &[],
+            Kernel::Scan(_) | Kernel::Sort(_) | Kernel::Gather(_) => &[],
             Kernel::Custom(k) => &k.params,
         }
     }
@@ -154,6 +166,7 @@ impl Kernel {
             Kernel::Reduce(k) => k.flops(),
             Kernel::Scan(k) => k.elements() as u64,
             Kernel::RowWise(k) => k.flops(),
+            Kernel::Sort(k) => k.flops(),
             Kernel::MatMul(k) => k.flops(),
             Kernel::Gather(_) => 0,
             Kernel::Custom(k) => k.flops(),
@@ -175,6 +188,7 @@ impl Kernel {
             Kernel::Reduce(k) => k.reference(inputs, outputs),
             Kernel::Scan(k) => k.reference(inputs, outputs),
             Kernel::RowWise(k) => k.reference(inputs, outputs),
+            Kernel::Sort(k) => k.reference(inputs, outputs),
             Kernel::MatMul(k) => k.reference(inputs, outputs),
             Kernel::Gather(k) => k.reference(inputs, outputs),
             Kernel::Custom(k) => k.reference(inputs, outputs),

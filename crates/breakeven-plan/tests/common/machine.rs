@@ -8,7 +8,16 @@ use breakeven_plan::{
     class_name, plan,
 };
 
-pub const CLASSES: [Class; 6] = [Class::Map, Class::Reduce, Class::Scan, Class::RowWise, Class::MatMul, Class::Gather];
+pub const CLASSES: [Class; 8] = [
+    Class::Map,
+    Class::Reduce,
+    Class::Scan,
+    Class::RowWise,
+    Class::Sort,
+    Class::MatMul,
+    Class::MatMulInt,
+    Class::Gather,
+];
 
 /// A device that the tests describe.
 #[derive(Clone)]

@@ -9,6 +9,7 @@ mod reduce;
 mod row_wise;
 mod rows;
 mod scan;
+mod sort;
 mod touch;
 
 pub use batch::{Planned, plan_all};
@@ -82,6 +83,7 @@ pub fn plan(launch: &Launch, shaping: &Shaping) -> Result<Plan, Unsupported> {
         Kernel::Reduce(k) => reduce::plan(&mut plan, k, inputs, outputs)?,
         Kernel::Scan(k) => scan::plan(&mut plan, k, inputs, outputs)?,
         Kernel::RowWise(k) => row_wise::plan(&mut plan, k, inputs, outputs)?,
+        Kernel::Sort(k) => sort::plan(&mut plan, k, inputs, outputs, shaping)?,
         Kernel::MatMul(k) => matmul::plan(&mut plan, k, inputs, outputs)?,
         Kernel::Gather(k) => gather::plan(&mut plan, k, &inputs, outputs),
         Kernel::Custom(k) => custom::plan(&mut plan, k, inputs, outputs)?,
