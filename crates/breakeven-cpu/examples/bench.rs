@@ -1,12 +1,12 @@
 //! Times single kernels on the CPU device: best and lower quartile, outputs checked first, buffers reused.
 //!
-//! `cargo run --release -p breakeven-cpu --example bench [threads] [filter]`
+//! `cargo run --release -p breakeven-cpu --example bench [threads] [filter] [instruction set]`
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use breakeven_cpu::{CpuDevice, CpuOptions};
+use breakeven_cpu::{CpuDevice, CpuOptions, Isa};
 use breakeven_device::{
     Binding, Buffer, Device, HostBytes, Lane, MemoryKind, Prepared, ReadCell, Result, Segment, SegmentStep,
 };
@@ -19,7 +19,8 @@ fn main() -> Result<()> {
     let mut words = std::env::args().skip(1);
     let threads = words.next().and_then(|w| w.parse().ok());
     let filter = words.next().unwrap_or_default();
-    let device = CpuDevice::new(CpuOptions { threads, ..CpuOptions::default() })?;
+    let isa = words.next().and_then(|word| Isa::ALL.into_iter().find(|isa| isa.name() == word));
+    let device = CpuDevice::new(CpuOptions { threads, isa, ..CpuOptions::default() })?;
     println!("{}; inputs and outputs are pooled buffers that were touched before", device.info().driver);
     println!("{:24} {:>11} {:>11} {:>9} {:>9}", "kernel", "best", "quartile", "GFLOP/s", "GB/s");
     for (name, kernel) in cases().into_iter().filter(|(name, _)| name.contains(&filter)) {
@@ -146,6 +147,13 @@ fn cases() -> Vec<(String, Kernel)> {
     for n in [32, 64, 128, 256, 512, 1_024] {
         all.push((format!("gemm {n}"), product(1, n, n, n, Expr::identity(DType::F32))));
     }
+    for [a, b, sums] in [[DType::U8, DType::I8, DType::I32], [DType::I32; 3], [DType::I64; 3]] {
+        for n in [256, 1_024] {
+            all.push((format!("{a} by {b} {n}"), integers([n; 3], [a, b, sums])));
+        }
+    }
+    all.push(("u8 by i8 4096x384x384".to_owned(), integers([4_096, 384, 384], [DType::U8, DType::I8, DType::I32])));
+    all.push(("u8 by i8 1x2048x2048".to_owned(), integers([1, 2_048, 2_048], [DType::U8, DType::I8, DType::I32])));
     all.push(("gemm 4096x384x384 +gelu".to_owned(), product(1, 4_096, 384, 384, row("gelu"))));
     all.push(("gemm 48x 128x32x128".to_owned(), product(48, 128, 128, 32, Expr::identity(DType::F32))));
     all.push(("gemm 16x1536x384".to_owned(), product(1, 16, 1_536, 384, Expr::identity(DType::F32))));
@@ -210,6 +218,12 @@ fn transpose(n: usize) -> Kernel {
     let mut kernel = Map::dense(Expr::identity(DType::F32), Vec::new(), [n, n]);
     kernel.inputs[0].layout = Layout::dense([n, n]).permute(&[1, 0]);
     Kernel::Map(kernel)
+}
+
+fn integers([m, n, k]: [usize; 3], [a, b, sums]: [DType; 3]) -> Kernel {
+    let Kernel::MatMul(mut kernel) = product(1, m, n, k, Expr::identity(sums)) else { unreachable!("a product") };
+    (kernel.a.dtype, kernel.b.dtype, kernel.out.dtype) = (a, b, sums);
+    Kernel::MatMul(kernel)
 }
 
 fn product(batch: usize, m: usize, n: usize, k: usize, post: Expr) -> Kernel {

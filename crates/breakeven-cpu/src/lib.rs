@@ -15,6 +15,7 @@ mod device;
 mod domain;
 mod folds;
 mod halves;
+mod integers;
 mod isa;
 mod kernels;
 mod lanes;

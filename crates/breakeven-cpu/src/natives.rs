@@ -10,6 +10,7 @@ use fearless_simd::Simd;
 use crate::casts::cast;
 use crate::folds::Folds;
 use crate::halves::Halves;
+use crate::integers::Ways;
 use crate::isa::{Isa, with_token};
 use crate::lanes::{Chunk, Lanes, Plain, token};
 use crate::sweeps::Sweeps;
@@ -36,6 +37,8 @@ pub(crate) struct Natives {
     pub sweeps: Sweeps,
     /// Products with a vector.
     pub vectors: Vectors,
+    /// Products of integers.
+    pub integers: Ways,
 }
 
 impl fmt::Debug for Natives {
@@ -47,10 +50,10 @@ impl fmt::Debug for Natives {
 impl Natives {
     /// The loops for `isa`; `None` where this machine does not have it.
     pub fn new(isa: Isa) -> Option<Natives> {
-        with_token!(isa, simd => Natives::with(simd))
+        with_token!(isa, simd => Natives::with(isa, simd))
     }
 
-    fn with<S: Simd>(simd: S) -> Natives {
+    fn with<S: Simd>(isa: Isa, simd: S) -> Natives {
         Natives {
             lanes: float_rows::<Lanes<S>, S>(),
             plain: vec![
@@ -71,6 +74,7 @@ impl Natives {
             folds: Folds::with(simd),
             sweeps: Sweeps::with(simd),
             vectors: Vectors::with(simd),
+            integers: Ways::with(isa, simd),
         }
     }
 

@@ -31,6 +31,7 @@ fn node_into(node: &Node, mix: &mut Mix) {
         Op::Reduce(reduce) => reduce.hash(mix),
         Op::Scan(scan) => scan.hash(mix),
         Op::Scatter(axis, combine) => (axis, combine).hash(mix),
+        Op::Sort(sort) => sort.hash(mix),
         Op::RowWise(RowWise::LayerNorm { epsilon } | RowWise::RmsNorm { epsilon }, axis) => {
             (epsilon.to_bits(), axis).hash(mix);
         }
@@ -42,7 +43,7 @@ fn node_into(node: &Node, mix: &mut Mix) {
             op.wgsl_code().map(|code| (code.functions(), code.body())).hash(mix);
         }
         Op::Output(output) => output.hash(mix),
-        Op::Input | Op::MatMul => {}
+        Op::Input | Op::MatMul | Op::MatMulInt => {}
     }
 }
 

@@ -23,8 +23,12 @@ pub enum Op {
     Scan(Scan),
     /// Works on whole rows along one axis.
     RowWise(RowWise, usize),
+    /// Brings the elements along an axis into order.
+    Sort(Sort),
     /// Matrix product of `[.., m, k]` and `[.., k, n]`; leading axes are equal in both.
     MatMul,
+    /// The same product of 8-bit integers, each side signed or unsigned, summed in i32.
+    MatMulInt,
     /// `out[.., i.., ..] = source[.., index[i..], ..]` along one axis of the source.
     Gather(usize),
     /// The source, where `out[.., index[.., p, ..], ..]` was combined with `updates[.., p, ..]` for each `p` in order.
@@ -148,6 +152,18 @@ impl Scan {
     }
 }
 
+/// Order along one axis. Two outputs: the values, and the i64 index along the axis that each had. NaN counts as larger than
+/// anything, -0 equals 0, and of equals the one with the lower index comes first, whichever way is sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sort {
+    /// The axis along which elements are ordered.
+    pub axis: usize,
+    /// The largest comes first.
+    pub descending: bool,
+    /// How many are kept, the first in order; all where it is not said.
+    pub keep: Option<usize>,
+}
+
 /// How a reduction folds elements. Its tree depends on lengths only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fold {
@@ -254,7 +270,9 @@ impl Op {
             Op::Reduce(r) => r.fold.name(),
             Op::Scan(s) => Scan::name_of(s.fold).unwrap_or("scan"),
             Op::RowWise(r, _) => r.name(),
+            Op::Sort(_) => "sort",
             Op::MatMul => "matmul",
+            Op::MatMulInt => "matmul_int",
             Op::Gather(_) => "gather",
             Op::Scatter(_, combine) => combine.name(),
             Op::Concat(_) => "concat",

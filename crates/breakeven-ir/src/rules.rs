@@ -1,6 +1,6 @@
 //! Shape and dtype rules: what each operation takes and gives. They exist here and nowhere else.
 
-use crate::{CallError, Combine, DType, Family, Fold, Kind, Op, Reduce, Row, RowWise, Scan, Shape, Spec};
+use crate::{CallError, Combine, DType, Family, Fold, Kind, Op, Reduce, Row, RowWise, Scan, Shape, Sort, Spec};
 
 impl Op {
     /// What the operation gives for inputs of these specs: one entry for each of its outputs.
@@ -16,7 +16,9 @@ impl Op {
             Op::Reduce(reduce) => self.unary(inputs).and_then(|x| reduced(reduce, x)),
             Op::Scan(scan) => one(self.unary(inputs).and_then(|x| scanned(*scan, x))),
             Op::RowWise(kind, axis) => one(self.unary(inputs).and_then(|x| row_wise(*kind, *axis, x))),
+            Op::Sort(sort) => self.unary(inputs).and_then(|x| sorted(*sort, x)),
             Op::MatMul => one(matmul(inputs)),
+            Op::MatMulInt => one(matmul_int(inputs)),
             Op::Gather(axis) => one(gather(*axis, inputs)),
             Op::Scatter(axis, combine) => one(scatter(*axis, *combine, inputs)),
             Op::Concat(axis) => one(concat(*axis, inputs)),
@@ -99,6 +101,19 @@ fn scanned(scan: Scan, x: &Spec) -> Result<Spec, CallError> {
     Ok(x.clone())
 }
 
+fn sorted(sort: Sort, x: &Spec) -> Result<Vec<Spec>, CallError> {
+    let wrong = |message: String| Err(CallError::new("sort", message));
+    let Some(&extent) = x.shape.get(sort.axis) else {
+        return wrong(format!("axis {} does not exist in {}", sort.axis, x.shape));
+    };
+    let keep = sort.keep.unwrap_or(extent);
+    if keep > extent {
+        return wrong(format!("{keep} elements are to be kept of an axis of extent {extent}"));
+    }
+    let shape: Shape = x.shape.iter().enumerate().map(|(a, &n)| if a == sort.axis { keep } else { n }).collect();
+    Ok([x.dtype, DType::I64].map(|dtype| Spec { dtype, shape: shape.clone() }).to_vec())
+}
+
 fn row_wise(kind: RowWise, axis: usize, x: &Spec) -> Result<Spec, CallError> {
     if !x.dtype.is_float() {
         return Err(CallError::new(kind.name(), undefined(true, x.dtype)));
@@ -117,6 +132,23 @@ fn matmul(inputs: &[&Spec]) -> Result<Spec, CallError> {
     if a.dtype != b.dtype || a.dtype == DType::Bool {
         return wrong(format!("takes two tensors of one number type, not {} and {}", a.dtype, b.dtype));
     }
+    Ok(Spec { dtype: a.dtype, shape: product("matmul", a, b)? })
+}
+
+fn matmul_int(inputs: &[&Spec]) -> Result<Spec, CallError> {
+    let wrong = |message: String| Err(CallError::new("matmul_int", message));
+    let [a, b] = inputs else {
+        return wrong(format!("takes two tensors, not {}", inputs.len()));
+    };
+    if [a, b].iter().any(|s| !matches!(s.dtype, DType::I8 | DType::U8)) {
+        return wrong(format!("takes two tensors of i8 or u8, not {} and {}", a.dtype, b.dtype));
+    }
+    Ok(Spec { dtype: DType::I32, shape: product("matmul_int", a, b)? })
+}
+
+/// The shape of a matrix product.
+fn product(operation: &'static str, a: &Spec, b: &Spec) -> Result<Shape, CallError> {
+    let wrong = |message: String| Err(CallError::new(operation, message));
     let ([lead_a @ .., m, ka], [lead_b @ .., kb, n]) = (&*a.shape, &*b.shape) else {
         return wrong("takes tensors of rank 2 or more".to_owned());
     };
@@ -126,7 +158,7 @@ fn matmul(inputs: &[&Spec]) -> Result<Spec, CallError> {
     if lead_a != lead_b {
         return wrong("the leading extents differ; broadcast them first".to_owned());
     }
-    Ok(Spec { dtype: a.dtype, shape: lead_a.iter().chain([m, n]).copied().collect() })
+    Ok(lead_a.iter().chain([m, n]).copied().collect())
 }
 
 fn gather(axis: usize, inputs: &[&Spec]) -> Result<Spec, CallError> {

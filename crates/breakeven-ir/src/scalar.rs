@@ -1,5 +1,7 @@
 //! One element, as the reference computes it: floats in double precision, integers in 128 bits wrapped to their type.
 
+use std::cmp::Ordering;
+
 use half::{bf16, f16};
 
 use crate::narrow::{bf16_bits, f16_bits, integer_to_odd, nearest};
@@ -95,6 +97,15 @@ impl Scalar {
             Scalar::B(x) => i128::from(x),
             Scalar::F(x) => x as i128,
         }
+    }
+
+    /// Which of two elements of one type comes first in order: by size, NaN behind all numbers; -0 equals 0.
+    pub fn order(self, other: Scalar) -> Ordering {
+        if let (Scalar::I(a), Scalar::I(b)) = (self, other) {
+            return a.cmp(&b);
+        }
+        let (a, b) = (self.to_f64(), other.to_f64());
+        a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
     }
 
     /// True unless it is 0.

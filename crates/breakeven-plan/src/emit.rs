@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use breakeven_ir::{
     Custom, DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, NodeId, Op, Operand, ReduceRows,
-    RowWiseKernel, Scan, ScanRows, Scatter, Shape, Spec,
+    RowWiseKernel, Scan, ScanRows, Scatter, Shape, Sort, SortRows, Spec,
 };
 
 use crate::group::{Group, Groups, Leaf, Member, base_reads, reads};
-use crate::index::joined;
+use crate::index::{axes_last, joined};
 use crate::program::{Fused, Program, Value, Wanted};
 use crate::resolve::{Resolved, Role};
 
@@ -107,7 +107,7 @@ impl Emitter<'_> {
     /// Specs of the outputs after the first.
     fn further_specs(&self, id: NodeId) -> Vec<Spec> {
         let node = self.graph.node(id);
-        if !matches!(node.op, Op::Reduce(_) | Op::Custom(..)) {
+        if !matches!(node.op, Op::Reduce(_) | Op::Sort(_) | Op::Custom(..)) {
             return Vec::new();
         }
         let inputs: Vec<&Spec> = node.inputs.iter().map(|&input| &self.graph.node(input).spec).collect();
@@ -126,7 +126,7 @@ impl Emitter<'_> {
         };
         let first = base_reads(self.graph, self.resolved, base);
         match &self.graph.node(base).op {
-            Op::MatMul => self.matmul(group, base, &first, out),
+            Op::MatMul | Op::MatMulInt => self.matmul(group, base, &first, out),
             Op::Gather(axis) => {
                 let operand = |leaf: &Leaf| self.operand(leaf.node, leaf.layout.clone());
                 let (source, index) = (operand(&first[0]), operand(&first[1]));
@@ -148,6 +148,7 @@ impl Emitter<'_> {
                 let kernel = Custom { op: op.clone(), params: params.to_vec(), inputs, outs };
                 (Kernel::Custom(kernel), first.iter().map(|leaf| leaf.node).collect())
             }
+            Op::Sort(sort) => (self.sort(*sort, base, &first[0], out), vec![first[0].node]),
             _ => self.rows(group, base, &first[0], out),
         }
     }
@@ -162,6 +163,16 @@ impl Emitter<'_> {
         let input = turned(self.operand(read.node, read.layout.clone()));
         let (fold, exclusive, outer) = (scan.fold, scan.exclusive, Shape::from(outer));
         Kernel::Scan(ScanRows { fold, outer, length, exclusive, input, out: turned(out) })
+    }
+
+    fn sort(&self, Sort { axis, descending, .. }: Sort, base: NodeId, read: &Leaf, values: Operand) -> Kernel {
+        let (&length, outer) = read.layout.shape.split_last().expect("a sort has an axis");
+        let input = self.operand(read.node, read.layout.clone());
+        let shape = &self.graph.node(base).spec.shape;
+        let (keep, rank) = (shape[axis], shape.rank());
+        let mut outs: [Operand; 2] = self.outs(base, values).try_into().expect("a sort has two outputs");
+        outs[1].layout = outs[1].layout.permute(&axes_last(rank, &[axis]));
+        Kernel::Sort(SortRows { outer: Shape::from(outer), length, keep, descending, input, outs })
     }
 
     fn operands(&self, leaves: Vec<(NodeId, Layout)>) -> (Vec<Operand>, Vec<NodeId>) {

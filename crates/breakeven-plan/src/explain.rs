@@ -18,13 +18,16 @@ pub(crate) fn describe(kernel: &Kernel) -> String {
             format!("{} over {} of {}{rows}", k.fold.name(), k.inner, k.outer)
         }
         Kernel::Scan(k) => format!("running {} over {} of {}", k.fold.name(), k.length, k.outer),
+        Kernel::Sort(k) if k.keep < k.length => format!("first {} in order over {} of {}", k.keep, k.length, k.outer),
+        Kernel::Sort(k) => format!("sort over {} of {}", k.length, k.outer),
         Kernel::RowWise(k) => {
             let rows = fused(k.pre.rows() + k.post.rows());
             format!("{} over {} of {}{rows}", k.kind.name(), k.length, k.outer)
         }
         Kernel::MatMul(k) => {
             let batch = if k.batch.rank() == 0 { String::new() } else { format!("{} x ", k.batch) };
-            format!("matmul {batch}[{}, {}] @ [{}, {}]{}", k.m, k.k, k.k, k.n, fused(k.post.rows()))
+            let sums = if k.is_of_bytes() { "matmul_int" } else { "matmul" };
+            format!("{sums} {batch}[{}, {}] @ [{}, {}]{}", k.m, k.k, k.k, k.n, fused(k.post.rows()))
         }
         Kernel::Scatter(k) => {
             format!("{} {} into {}", k.combine.name(), shape(&k.updates.layout), shape(&k.out.layout))

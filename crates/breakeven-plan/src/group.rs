@@ -3,7 +3,7 @@
 //! A node joins a group when all that read it are in that group and read it by one index mapping. So only the root of a
 //! group is seen from outside, and groups never wait for each other in a circle.
 
-use breakeven_ir::{DType, Fold, Graph, Layout, Node, NodeId, Op, Scan, Shape};
+use breakeven_ir::{DType, Fold, Graph, Layout, Node, NodeId, Op, Scan, Shape, Sort};
 use smallvec::SmallVec;
 
 use crate::Policy;
@@ -17,7 +17,7 @@ pub(crate) enum Part {
     Pre,
     /// By the expression that gives the result.
     Post,
-    /// As it is: operands of products and custom operations, what is scanned, and what gathers and scatters take.
+    /// As it is: operands of products and custom operations, what is scanned or sorted, and what gathers and scatters take.
     Whole,
 }
 
@@ -124,11 +124,13 @@ pub(crate) fn base_reads(graph: &Graph, resolved: &Resolved, id: NodeId) -> Smal
     let node = graph.node(id);
     let axes: Option<Vec<usize>> = match &node.op {
         Op::Reduce(reduce) => Some(reduce.axes.to_vec()),
-        Op::RowWise(_, axis) | Op::Scan(Scan { axis, .. }) | Op::Scatter(axis, _) => Some(vec![*axis]),
+        Op::RowWise(_, axis) | Op::Scan(Scan { axis, .. }) | Op::Sort(Sort { axis, .. }) | Op::Scatter(axis, _) => {
+            Some(vec![*axis])
+        }
         _ => None,
     };
-    // What scans and scatters work on is read as it is stored: they have no expression before it.
-    let part = if matches!(node.op, Op::Scan(_) | Op::Scatter(..)) { Part::Whole } else { Part::Pre };
+    // What these work on is read as it is stored: they have no expression before it.
+    let part = if matches!(node.op, Op::Scan(_) | Op::Sort(_) | Op::Scatter(..)) { Part::Whole } else { Part::Pre };
     let one = |input: &NodeId| {
         let seen = resolved.of(*input);
         match &axes {
@@ -147,7 +149,7 @@ pub(crate) fn base_storage(graph: &Graph, resolved: &Resolved, id: NodeId) -> La
     let node = graph.node(id);
     let stored = resolved.storage(id, &node.spec.shape);
     match node.op {
-        Op::RowWise(_, axis) | Op::Scan(Scan { axis, .. }) | Op::Scatter(axis, _) => {
+        Op::RowWise(_, axis) | Op::Scan(Scan { axis, .. }) | Op::Sort(Sort { axis, .. }) | Op::Scatter(axis, _) => {
             stored.permute(&axes_last(stored.shape.rank(), &[axis]))
         }
         _ => stored,
@@ -342,7 +344,8 @@ impl Grouping<'_> {
         let reads = base_reads(self.graph, self.resolved, id);
         let group = &self.groups[index];
         let fits = leaf.part == Part::Post && group.base.is_none() && self.has_room(group, 0, reads.len());
-        if !fits || moments(op) || matches!(op, Op::Gather(_) | Op::Scan(_) | Op::Scatter(..) | Op::Custom(..)) {
+        let stands_alone = matches!(op, Op::Gather(_) | Op::Scan(_) | Op::Sort(_) | Op::Scatter(..) | Op::Custom(..));
+        if !fits || moments(op) || stands_alone {
             return None;
         }
         let stored = base_storage(self.graph, self.resolved, id);

@@ -25,6 +25,7 @@ fn kernels(program: &Program) -> Vec<String> {
         Kernel::RowWise(k) => format!("{} {} {}", k.pre.rows(), k.kind.name(), k.post.rows()),
         Kernel::MatMul(k) => format!("matmul{} {}", k.batch, k.post.rows()),
         Kernel::Scan(_) => "scan".to_owned(),
+        Kernel::Sort(_) => "sort".to_owned(),
         Kernel::Gather(_) => "gather".to_owned(),
         Kernel::Scatter(_) => "scatter".to_owned(),
         Kernel::Custom(k) => k.op.name().to_owned(),

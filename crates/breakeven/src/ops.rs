@@ -14,16 +14,22 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Tensor {
+        self.product(&Op::MatMul, other)
+    }
+
+    /// A product of matrices, whichever `op` says, for tensors of any rank.
+    #[track_caller]
+    pub(crate) fn product(&self, op: &Op, other: &Tensor) -> Tensor {
         let at = Location::caller();
         let (Ok(a), Ok(b)) = (&self.0.spec, &other.0.spec) else {
-            return Tensor::apply(Op::MatMul, &[self, other], at);
+            return Tensor::apply(op.clone(), &[self, other], at);
         };
         match (a.shape.rank(), b.shape.rank()) {
-            (1, 1) => self.unsqueeze(0).matmul(&other.unsqueeze(-1)).reshape(()),
-            (1, _) => self.unsqueeze(0).matmul(other).squeeze(-2),
-            (_, 1) => self.matmul(&other.unsqueeze(-1)).squeeze(-1),
-            (0, _) | (_, 0) => Tensor::apply(Op::MatMul, &[self, other], at),
-            _ => matmul(self, other, at),
+            (1, 1) => self.unsqueeze(0).product(op, &other.unsqueeze(-1)).reshape(()),
+            (1, _) => self.unsqueeze(0).product(op, other).squeeze(-2),
+            (_, 1) => self.product(op, &other.unsqueeze(-1)).squeeze(-1),
+            (0, _) | (_, 0) => Tensor::apply(op.clone(), &[self, other], at),
+            _ => matmul(op, self, other, at),
         }
     }
 
@@ -111,16 +117,16 @@ impl Tensor {
 }
 
 /// Rank 2 or more on both sides; leading axes are broadcast where they can be, and left for the rules to name else.
-fn matmul(a: &Tensor, b: &Tensor, at: &'static Location<'static>) -> Tensor {
+fn matmul(op: &Op, a: &Tensor, b: &Tensor, at: &'static Location<'static>) -> Tensor {
     let lead = |t: &Tensor| t.shape()[..t.shape().rank() - 2].iter().copied().collect::<Shape>();
     let Some(batch) = lead(a).broadcast(&lead(b)) else {
-        return Tensor::apply(Op::MatMul, &[a, b], at);
+        return Tensor::apply(op.clone(), &[a, b], at);
     };
     let spread = |t: &Tensor| {
         let dims: Shape = batch.iter().chain(&t.shape()[t.shape().rank() - 2..]).copied().collect();
         t.broadcast_at(&dims, at)
     };
-    Tensor::apply(Op::MatMul, &[&spread(a), &spread(b)], at)
+    Tensor::apply(op.clone(), &[&spread(a), &spread(b)], at)
 }
 
 /// Tensors one after the other along `axis`.

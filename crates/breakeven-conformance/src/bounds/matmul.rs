@@ -27,7 +27,7 @@ pub fn matmul(kernel: &MatMul, inputs: &[&[u8]], rules: Rules) -> Vec<Bound> {
 fn whole<'a>(terms: impl Iterator<Item = (&'a Bound, &'a Bound)>, kernel: &MatMul) -> Bound {
     let int = |b: &Bound| if let Scalar::I(x) = b.samples()[0] { x } else { 0 };
     let sum = terms.fold(0i128, |acc, (a, b)| acc.wrapping_add(int(a) * int(b)));
-    Bound::exactly(Scalar::I(sum).cast(kernel.a.dtype))
+    Bound::exactly(Scalar::I(sum).cast(kernel.accumulator()))
 }
 
 fn dot<'a>(terms: impl Iterator<Item = (&'a Bound, &'a Bound)>, kernel: &MatMul, rules: Rules) -> Bound {

@@ -14,6 +14,7 @@ mod row_wise;
 mod scan;
 mod scatter;
 mod slack;
+mod sort;
 
 pub use bound::Bound;
 
@@ -44,6 +45,7 @@ pub fn bounds(kernel: &Kernel, inputs: &[&[u8]], rules: Rules) -> Vec<Vec<Bound>
         Kernel::RowWise(k) => vec![row_wise::row_wise(k, inputs, rules)],
         Kernel::MatMul(k) => vec![matmul::matmul(k, inputs, rules)],
         Kernel::Scatter(k) => vec![scatter::scatter(k, inputs, rules)],
+        Kernel::Sort(k) => sort::sort(k, inputs),
         Kernel::Gather(k) => vec![gather::gather(k, inputs)],
         Kernel::Custom(k) => custom::custom(k, inputs, rules),
     }
@@ -56,7 +58,7 @@ pub fn zero_has_a_sign(kernel: &Kernel, rules: Rules) -> bool {
     };
     match kernel {
         Kernel::Map(k) => !rules.gpu && k.expr.rows() <= 1 && !chooses(&k.expr.lower()),
-        Kernel::Gather(_) => !rules.gpu,
+        Kernel::Sort(_) | Kernel::Gather(_) => !rules.gpu,
         _ => false,
     }
 }

@@ -4,7 +4,7 @@ use breakeven_ir::{Combine, Scalar, Scatter, Tolerance};
 
 use super::bound::smallest_normal;
 use super::fold::{rounded_product, times};
-use super::{Bound, Rules, load, slack};
+use super::{Bound, Rules, load, slack::Slack};
 
 /// The output in row-major order.
 pub fn scatter(kernel: &Scatter, inputs: &[&[u8]], rules: Rules) -> Vec<Bound> {
@@ -46,12 +46,12 @@ fn combined(kernel: &Scatter, met: &[Bound], rules: Rules) -> Bound {
         Combine::Mul => rounded_product(met[1..].iter().fold(*first, times), met.len(), flush, dtype),
         Combine::Max => met[1..].iter().fold(*first, |a, b| extreme(a, b, f64::max)),
         Combine::Min => met[1..].iter().fold(*first, |a, b| extreme(a, b, f64::min)),
-        _ => sum(met, flush).widen(dtype, 1, Tolerance::EXACT),
+        _ => sum(met, flush, Slack::of(dtype, met.len())).widen(dtype, 1, Tolerance::EXACT),
     }
 }
 
 /// One after the other: each addition rounds once.
-fn sum(met: &[Bound], flush: f64) -> Bound {
+fn sum(met: &[Bound], flush: f64, slack: Slack) -> Bound {
     let (mut at, mut size) = (Bound::exactly(Scalar::F(0.0)), 0.0);
     for x in met {
         let ((a, b), (c, d)) = (at.ends(), x.ends());
@@ -62,10 +62,10 @@ fn sum(met: &[Bound], flush: f64) -> Bound {
         at = Bound::between(a + c, b + d).or_nan(nan);
         size += c.abs().max(d.abs());
     }
-    if size.is_finite() && size > f64::from(f32::MAX) {
+    if size.is_finite() && size > slack.largest {
         return Bound::ANY;
     }
-    let wrong = if size.is_finite() { slack::dot(met.len()) * size + flush } else { 0.0 };
+    let wrong = if size.is_finite() { slack.dot(met.len()) * size + flush } else { 0.0 };
     let (low, high) = at.ends();
     Bound::between(low - wrong, high + wrong).or_nan(at.may_be_nan())
 }

@@ -2,7 +2,7 @@
 
 use breakeven_ir::{
     DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, Node, NodeId, Op, Operand, Reduce,
-    ReduceRows, RowWiseKernel, Scalar, ScanRows, Scatter, Shape, Spec,
+    ReduceRows, RowWiseKernel, Scalar, ScanRows, Scatter, Shape, Sort, SortRows, Spec,
 };
 
 /// Elements of every node in row-major order; `inputs` gives the bytes of inputs as the graph types them.
@@ -68,7 +68,7 @@ fn computed(graph: &Graph, node: &Node, values: &[Vec<u8>]) -> Vec<Vec<u8>> {
         }
         op => {
             let kernel = kernel(op, &specs, &node.spec);
-            let mut outs = vec![out; kernel.outputs().len()];
+            let mut outs: Vec<Vec<u8>> = kernel.outputs().iter().map(|o| vec![0; o.span_bytes() as usize]).collect();
             let mut places: Vec<&mut [u8]> = outs.iter_mut().map(Vec::as_mut_slice).collect();
             kernel.reference(&read, &mut places);
             return outs;
@@ -118,20 +118,20 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
         Op::RowWise(kind, axis) => {
             let operand = Operand::new(inputs[0].dtype, axes_last(&inputs[0].layout, &[*axis]));
             let (outer, length) = (out.layout.shape.without(*axis), out.layout.shape[*axis]);
-            let (pre, post) = (identity(), identity());
             let inputs = vec![operand.clone()];
             Kernel::RowWise(RowWiseKernel {
                 kind: *kind,
                 outer,
                 length,
-                pre,
-                post,
+                pre: identity(),
+                post: identity(),
                 params: vec![],
                 inputs,
                 out: operand,
             })
         }
-        Op::MatMul => matmul(&inputs[0], &inputs[1], &out),
+        Op::Sort(sort) => sorted(*sort, &inputs[0], &out),
+        Op::MatMul | Op::MatMulInt => matmul(&inputs[0], &inputs[1], &out),
         Op::Gather(axis) => {
             Kernel::Gather(Gather { axis: *axis, source: inputs[0].clone(), index: inputs[1].clone(), out })
         }
@@ -151,6 +151,19 @@ fn reduction(reduce: &Reduce, x: &Operand, out: &Operand) -> Kernel {
         params: vec![],
         inputs: vec![Operand::new(x.dtype, layout.clone())],
         outs: vec![out.clone(); reduce.fold.outputs()],
+    })
+}
+
+fn sorted(sort: Sort, x: &Operand, out: &Operand) -> Kernel {
+    let over = |dtype, shape: &Shape| Operand::new(dtype, axes_last(&Layout::dense(shape.clone()), &[sort.axis]));
+    let (shape, kept) = (&x.layout.shape, &out.layout.shape);
+    Kernel::Sort(SortRows {
+        outer: kept.without(sort.axis),
+        length: shape[sort.axis],
+        keep: kept[sort.axis],
+        descending: sort.descending,
+        input: over(x.dtype, shape),
+        outs: [over(x.dtype, kept), over(DType::I64, kept)],
     })
 }
 

@@ -1,9 +1,11 @@
 //! Matrix products.
 
-use breakeven_ir::{DType, Expr, Kernel, Layout, MatMul, Operand, Shape};
+use breakeven_ir::{DType, Expr, ExprBuilder, Kernel, Layout, MatMul, Operand, Scalar, Shape};
 
-use super::{chain, dtypes};
+use super::{chain, dtypes, row};
 use crate::{Bench, Case, Tier, data, views};
+
+const FLOATS: [DType; 3] = [DType::F32; 3];
 
 /// Extents around tiles, vectors and blocks: one, primes, vectors both ways, nothing to sum.
 const SIZES: &[[usize; 3]] = &[
@@ -30,11 +32,7 @@ const SIZES: &[[usize; 3]] = &[
 /// Every number type the device has: sizes, every view of either side, batches, special values, and epilogues.
 pub fn matmuls(bench: &mut Bench<'_>, tier: Tier) {
     for dtype in dtypes(bench).into_iter().filter(|&d| d != DType::Bool) {
-        for &[m, k, n] in SIZES {
-            bench.add(case(dtype, &plain(dtype, &Shape::scalar(), [m, k, n]), ""));
-        }
-        looked_at(bench, dtype);
-        batches(bench, dtype);
+        sizes_and_views(bench, [dtype; 3]);
     }
     for sizes in [[1, 5, 3], [13, 37, 7], [33, 17, 65]] {
         last_places(bench, sizes);
@@ -42,108 +40,164 @@ pub fn matmuls(bench: &mut Bench<'_>, tier: Tier) {
     }
     if tier == Tier::Full {
         for sizes in [[257, 129, 131], [1, 4099, 257], [257, 4099, 1]] {
-            bench.add(case(DType::F32, &plain(DType::F32, &Shape::scalar(), sizes), ""));
+            bench.add(case(&plain(FLOATS, &Shape::scalar(), sizes), ""));
         }
     }
+}
+
+/// The same for 8-bit integers that are summed in i32: signed and unsigned on either side, with the largest products, sums
+/// that wrap, more terms than one block has, and epilogues that go on as floats.
+pub fn byte_matmuls(bench: &mut Bench<'_>, _: Tier) {
+    for [a, b] in [[DType::U8, DType::I8], [DType::I8, DType::U8], [DType::I8; 2], [DType::U8; 2]] {
+        let types = [a, b, DType::I32];
+        sizes_and_views(bench, types);
+        for sizes in [[1, 1, 1], [9, 67, 35], [2, 1027, 3], [3, 2052, 33], [2, 33_100, 3]] {
+            extremes(bench, types, sizes);
+        }
+        for sizes in [[1, 5, 3], [13, 37, 7], [33, 17, 65]] {
+            dequantised(bench, types, sizes);
+        }
+    }
+}
+
+fn sizes_and_views(bench: &mut Bench<'_>, types: [DType; 3]) {
+    for &sizes in SIZES {
+        bench.add(case(&plain(types, &Shape::scalar(), sizes), ""));
+    }
+    looked_at(bench, types);
+    batches(bench, types);
+}
+
+/// Every element at either end of its type.
+fn extremes(bench: &mut Bench<'_>, types: [DType; 3], sizes: [usize; 3]) {
+    let ends = |dtype| if dtype == DType::I8 { [-128, 127] } else { [0, 255] };
+    let kernel = plain(types, &Shape::scalar(), sizes);
+    for left in ends(types[0]) {
+        for right in ends(types[1]) {
+            let all = |o: &Operand, x: i128| vec![Scalar::I(x); o.layout.shape.elements()];
+            let values = [all(&kernel.a, left), all(&kernel.b, right)];
+            let name = format!("matmul of {left} and {right}, {sizes:?}");
+            bench.add(Case::with(name, Kernel::MatMul(kernel.clone()), &values));
+        }
+    }
+}
+
+/// Sums as floats, times a scale, plus a bias.
+fn dequantised(bench: &mut Bench<'_>, types: [DType; 3], [m, k, n]: [usize; 3]) {
+    let mut b = ExprBuilder::default();
+    let sum = b.arg(DType::I32);
+    let x = b.cast(sum, DType::F32);
+    let (scale, bias) = (b.param(DType::F32), b.arg(DType::F32));
+    let scaled = b.row(row("mul"), DType::F32, &[x, scale]);
+    let result = b.row(row("add"), DType::F32, &[scaled, bias]);
+    let dense = plain(types, &Shape::from(2), [m, k, n]);
+    let out = with(&dense.batch, m, n);
+    let kernel = MatMul {
+        post: b.finish(result),
+        params: vec![0.0125],
+        inputs: vec![Operand::new(DType::F32, views::repeated(&out, &[0, 1]))],
+        out: Operand::new(DType::F32, Layout::dense(out)),
+        ..dense
+    };
+    bench.add(case(&kernel, "then a scale and a bias"));
 }
 
 fn with(batch: &Shape, m: usize, n: usize) -> Shape {
     batch.iter().copied().chain([m, n]).collect()
 }
 
-fn plain(dtype: DType, batch: &Shape, [m, k, n]: [usize; 3]) -> MatMul {
-    let operand = |m, n| Operand::new(dtype, Layout::dense(with(batch, m, n)));
+/// Dense operands; types of the left one, the right one and the sums.
+fn plain([a, b, sums]: [DType; 3], batch: &Shape, [m, k, n]: [usize; 3]) -> MatMul {
+    let operand = |dtype, m, n| Operand::new(dtype, Layout::dense(with(batch, m, n)));
     MatMul {
         batch: batch.clone(),
         m,
         n,
         k,
-        a: operand(m, k),
-        b: operand(k, n),
-        post: Expr::identity(dtype),
+        a: operand(a, m, k),
+        b: operand(b, k, n),
+        post: Expr::identity(sums),
         params: vec![],
         inputs: vec![],
-        out: operand(m, n),
+        out: operand(sums, m, n),
     }
 }
 
 /// A product of dense matrices.
-pub(super) fn kernel(dtype: DType, sizes: [usize; 3]) -> Kernel {
-    Kernel::MatMul(plain(dtype, &Shape::scalar(), sizes))
+pub(super) fn kernel(types: [DType; 3], sizes: [usize; 3]) -> Kernel {
+    Kernel::MatMul(plain(types, &Shape::scalar(), sizes))
 }
 
-fn case(dtype: DType, k: &MatMul, view: &str) -> Case {
-    Case::new(format!("matmul {dtype} {} x {}x{}x{} {view}", k.batch, k.m, k.k, k.n), Kernel::MatMul(k.clone()))
+fn case(k: &MatMul, view: &str) -> Case {
+    let (left, right) = (k.a.dtype, k.b.dtype);
+    let types = if left == right { left.to_string() } else { format!("{left} by {right}") };
+    Case::new(format!("matmul {types} {} x {}x{}x{} {view}", k.batch, k.m, k.k, k.n), Kernel::MatMul(k.clone()))
 }
 
-fn looked_at(bench: &mut Bench<'_>, dtype: DType) {
+fn looked_at(bench: &mut Bench<'_>, types: [DType; 3]) {
     for [m, k, n] in [[13, 37, 7], [1, 37, 19], [19, 37, 1], [33, 65, 17]] {
-        let dense = plain(dtype, &Shape::scalar(), [m, k, n]);
+        let dense = plain(types, &Shape::scalar(), [m, k, n]);
         for (view, layout) in views::all([m, k]) {
-            let kernel = MatMul { a: Operand::new(dtype, layout), ..dense.clone() };
-            bench.add(case(dtype, &kernel, &format!("left {view}")));
+            let kernel = MatMul { a: Operand::new(types[0], layout), ..dense.clone() };
+            bench.add(case(&kernel, &format!("left {view}")));
         }
         for (view, layout) in views::all([k, n]) {
-            let kernel = MatMul { b: Operand::new(dtype, layout), ..dense.clone() };
-            bench.add(case(dtype, &kernel, &format!("right {view}")));
+            let kernel = MatMul { b: Operand::new(types[1], layout), ..dense.clone() };
+            bench.add(case(&kernel, &format!("right {view}")));
         }
         for (view, layout) in views::distinct([m, n]) {
-            let kernel = MatMul { out: Operand::new(dtype, layout), ..dense.clone() };
-            bench.add(case(dtype, &kernel, &format!("output {view}")));
+            let kernel = MatMul { out: Operand::new(types[2], layout), ..dense.clone() };
+            bench.add(case(&kernel, &format!("output {view}")));
         }
         if m == n || k == n {
-            bench.add(case(dtype, &dense, "").aliased());
+            bench.add(case(&dense, "").aliased());
         }
     }
-    let square = plain(dtype, &Shape::scalar(), [16, 16, 16]);
-    bench.add(case(dtype, &square, "square").aliased());
-    let across = MatMul { b: Operand::new(dtype, square.b.layout.permute(&[1, 0])), ..square };
-    bench.add(case(dtype, &across, "times its transpose").aliased());
+    let square = plain(types, &Shape::scalar(), [16, 16, 16]);
+    bench.add(case(&square, "square").aliased());
+    let across = MatMul { b: Operand::new(types[1], square.b.layout.permute(&[1, 0])), ..square };
+    bench.add(case(&across, "times its transpose").aliased());
 }
 
 /// Batches of one and two axes, one side repeated, heads inside rows as attention has them.
-fn batches(bench: &mut Bench<'_>, dtype: DType) {
+fn batches(bench: &mut Bench<'_>, types: [DType; 3]) {
     for (batch, sizes) in
         [(Shape::from(3), [5, 7, 11]), (Shape::from([2, 3]), [4, 17, 5]), (Shape::from([5, 1]), [1, 33, 9])]
     {
-        let dense = plain(dtype, &batch, sizes);
-        bench.add(case(dtype, &dense, ""));
+        let dense = plain(types, &batch, sizes);
+        bench.add(case(&dense, ""));
         let axes: Vec<usize> = (0..batch.rank()).collect();
-        let left = Operand::new(dtype, views::repeated(&dense.a.layout.shape, &axes));
-        let right = Operand::new(dtype, views::repeated(&dense.b.layout.shape, &axes));
-        bench.add(case(dtype, &MatMul { a: left.clone(), ..dense.clone() }, "left repeated"));
-        bench.add(case(dtype, &MatMul { b: right.clone(), ..dense.clone() }, "right repeated"));
-        bench.add(case(dtype, &MatMul { a: left, b: right, ..dense.clone() }, "both repeated"));
+        let left = Operand::new(types[0], views::repeated(&dense.a.layout.shape, &axes));
+        let right = Operand::new(types[1], views::repeated(&dense.b.layout.shape, &axes));
+        bench.add(case(&MatMul { a: left.clone(), ..dense.clone() }, "left repeated"));
+        bench.add(case(&MatMul { b: right.clone(), ..dense.clone() }, "right repeated"));
+        bench.add(case(&MatMul { a: left, b: right, ..dense.clone() }, "both repeated"));
         for (view, layout) in views::all(dense.a.layout.shape.clone()) {
-            bench.add(case(
-                dtype,
-                &MatMul { a: Operand::new(dtype, layout), ..dense.clone() },
-                &format!("left {view}"),
-            ));
+            bench.add(case(&MatMul { a: Operand::new(types[0], layout), ..dense.clone() }, &format!("left {view}")));
         }
     }
-    heads(bench, dtype);
+    heads(bench, types);
 }
 
 /// `q k^T` with q and k lying as [batch, position, head, feature], the result as well.
-fn heads(bench: &mut Bench<'_>, dtype: DType) {
+fn heads(bench: &mut Bench<'_>, types: [DType; 3]) {
     let (b, h, t, d) = (2, 3, 5, 4);
     let stored = Layout::dense([b, t, h, d]);
-    let mut kernel = plain(dtype, &Shape::from([b, h]), [t, d, t]);
+    let mut kernel = plain(types, &Shape::from([b, h]), [t, d, t]);
     kernel.a.layout = stored.permute(&[0, 2, 1, 3]);
     kernel.b.layout = stored.permute(&[0, 2, 3, 1]);
-    bench.add(case(dtype, &kernel, "heads"));
-    let mut back = plain(dtype, &Shape::from([b, h]), [t, t, d]);
+    bench.add(case(&kernel, "heads"));
+    let mut back = plain(types, &Shape::from([b, h]), [t, t, d]);
     back.b.layout = stored.permute(&[0, 2, 1, 3]);
     back.out.layout = stored.permute(&[0, 2, 1, 3]);
-    bench.add(case(dtype, &back, "heads, joined again"));
+    bench.add(case(&back, "heads, joined again"));
 }
 
 fn last_places(bench: &mut Bench<'_>, sizes: [usize; 3]) {
     for &special in data::special(DType::F32) {
         for side in 0..2 {
             let name = format!("with {special} last on side {side}");
-            bench.add(case(DType::F32, &plain(DType::F32, &Shape::scalar(), sizes), &name).last(side, special));
+            bench.add(case(&plain(FLOATS, &Shape::scalar(), sizes), &name).last(side, special));
         }
     }
 }
@@ -151,7 +205,7 @@ fn last_places(bench: &mut Bench<'_>, sizes: [usize; 3]) {
 /// Bias and gelu, bias alone, bias and residual, with the bias repeated along rows.
 fn epilogues(bench: &mut Bench<'_>, [m, k, n]: [usize; 3]) {
     for batch in [Shape::scalar(), Shape::from(3)] {
-        let dense = plain(DType::F32, &batch, [m, k, n]);
+        let dense = plain(FLOATS, &batch, [m, k, n]);
         let out = with(&batch, m, n);
         let rows: Vec<usize> = (0..out.rank() - 1).collect();
         let bias = Operand::new(DType::F32, views::repeated(&out, &rows));
@@ -166,7 +220,7 @@ fn epilogues(bench: &mut Bench<'_>, [m, k, n]: [usize; 3]) {
             let post = chain(names);
             let params = vec![0.25; post.params()];
             let kernel = MatMul { post, params, inputs, ..dense.clone() };
-            bench.add(case(DType::F32, &kernel, &format!("then {names:?}")));
+            bench.add(case(&kernel, &format!("then {names:?}")));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use breakeven_ir::{Combine, DType, Kernel, Layout, Shape};
 
-use super::{casts, copies, gathers, maps, matmuls, reductions, row_wise, scans, scatters};
+use super::{casts, copies, gathers, maps, matmuls, reductions, row_wise, scans, scatters, sorts};
 
 /// Name, type and kernel; those of one name together.
 pub fn witnesses() -> Vec<(String, DType, Kernel)> {
@@ -36,8 +36,14 @@ pub fn witnesses() -> Vec<(String, DType, Kernel)> {
         let floats = DType::ALL.into_iter().filter(|d| d.is_float());
         all.extend(floats.map(|d| (kind.name().to_owned(), d, row_wise::plain(kind, d, &Shape::from(3), 5))));
     }
+    let sort = |d| Kernel::Sort(sorts::plain(d, &Shape::from(3), [7, 5], false));
+    all.extend(DType::ALL.map(|d| ("sort".to_owned(), d, sort(d))));
     let numbers = DType::ALL.into_iter().filter(|&d| d != DType::Bool);
-    all.extend(numbers.map(|d| ("matmul".to_owned(), d, matmuls::kernel(d, [3, 5, 7]))));
+    all.extend(numbers.map(|d| ("matmul".to_owned(), d, matmuls::kernel([d; 3], [3, 5, 7]))));
+    for right in [DType::I8, DType::U8] {
+        let kernel = |left| matmuls::kernel([left, right, DType::I32], [3, 5, 7]);
+        all.extend([DType::I8, DType::U8].map(|d| (format!("matmul in i32 by {right}"), d, kernel(d))));
+    }
     for index in [DType::I64, DType::I32] {
         let kernel = |d| gathers::kernel(d, index);
         all.extend(DType::ALL.map(|d| (format!("gather by {index}"), d, kernel(d))));

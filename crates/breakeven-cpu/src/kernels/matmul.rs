@@ -3,7 +3,7 @@
 use breakeven_ir::{MatMul, Shape, Unsupported};
 
 use super::epilogue::Epilogue;
-use super::products::{Product, Shapes};
+use super::products::{Product, Shapes, Types};
 use super::{Bound, Machine, views};
 use crate::domain::{Axes, BLOCK, Domain, Order};
 use crate::program::Scratch;
@@ -17,6 +17,8 @@ const FEW: usize = 8;
 const LEAST: usize = 1 << 20;
 /// The same for products with a vector, which memory paces.
 const LEAST_OF_VECTOR: usize = 1 << 16;
+/// The same for panels of integers, which are multiplied faster and cost more to pack.
+const LEAST_OF_INTEGERS: usize = 1 << 22;
 /// Results of a product with a vector that stay in the first-level cache.
 const LONG: usize = 4096;
 
@@ -34,7 +36,7 @@ pub(crate) struct CpuMatMul {
     extras: usize,
     /// Strides of the output by row and column, where sums can be written to it at once.
     direct: Option<(isize, isize)>,
-    width: usize,
+    /// Bytes of a sum and of a result.
     sum_width: usize,
     out_width: usize,
     tile: (usize, usize),
@@ -43,7 +45,7 @@ pub(crate) struct CpuMatMul {
 
 impl CpuMatMul {
     pub fn new(machine: &Machine, kernel: &MatMul, nanoseconds: f64) -> Result<CpuMatMul, Unsupported> {
-        let dtype = kernel.a.dtype;
+        let types = Types { a: kernel.a.dtype, b: kernel.b.dtype, sums: kernel.accumulator() };
         let rank = kernel.batch.rank();
         let places = [&kernel.a, &kernel.b, &kernel.out].into_iter().chain(&kernel.inputs);
         let (batch, across) = batches(&kernel.batch, &views(places));
@@ -59,9 +61,13 @@ impl CpuMatMul {
             a: strides(&kernel.a),
             b: strides(&kernel.b),
             to: strides(&kernel.out),
+            widths: (types.a.bytes(), types.b.bytes()),
         };
-        let product = Product::new(machine, dtype, &shapes);
-        let product = product.ok_or_else(|| Unsupported(format!("the CPU has no matrix product of {dtype}")))?;
+        let missing = || {
+            let Types { a, b, sums } = types;
+            Unsupported(format!("the CPU has no matrix product of {a} and {b} that is summed in {sums}"))
+        };
+        let product = Product::new(machine, types, &shapes).ok_or_else(missing)?;
         Ok(CpuMatMul {
             product,
             shapes,
@@ -71,8 +77,7 @@ impl CpuMatMul {
             direct: post.is_identity().then_some(shapes.to),
             post,
             extras: kernel.inputs.len(),
-            width: dtype.bytes(),
-            sum_width: kernel.post.args()[0].bytes(),
+            sum_width: types.sums.bytes(),
             out_width: kernel.out.dtype.bytes(),
             tile: tile(product, &shapes),
             nanoseconds,
@@ -99,15 +104,15 @@ impl CpuMatMul {
     unsafe fn tile(&self, batch: usize, (i, j): (usize, usize), bound: Bound<'_>, room: &mut TileRoom) {
         let at = self.batch.run(batch, 1);
         let place = |k: usize| self.batch.place(&self.across[k], &at);
-        let (width, s) = (self.width as isize, &self.shapes);
-        let a = bound.input(0).wrapping_offset((place(0) + i as isize * s.a.0) * width);
-        let b = bound.input(1).wrapping_offset((place(1) + j as isize * s.b.1) * width);
+        let s = &self.shapes;
+        let a = bound.input(0).wrapping_offset((place(0) + i as isize * s.a.0) * s.widths.0 as isize);
+        let b = bound.input(1).wrapping_offset((place(1) + j as isize * s.b.1) * s.widths.1 as isize);
         let out = bound.output(0).wrapping_offset(place(2) * self.out_width as isize);
         let (m, n) = (self.tile.0.min(s.m - i), self.tile.1.min(s.n - j));
         if let Some((row, column)) = self.direct {
             let to = out.wrapping_offset((i as isize * row + j as isize * column) * self.out_width as isize);
             // SAFETY: the operands hold the tile.
-            return unsafe { self.product.run(&Shapes { m, n, ..*s }, a, b, to) };
+            return unsafe { self.product.run(&Shapes { m, n, ..*s }, (a, b), to, &mut room.packed) };
         }
         for k in 0..self.extras {
             let axes = &self.across[3 + k];
@@ -116,7 +121,7 @@ impl CpuMatMul {
         // SAFETY: the operands hold the tile, the sums have room for it, and a run of a row is a block at most.
         unsafe {
             let sums = room.sums.start();
-            self.product.run(&Shapes { m, n, to: (n as isize, 1), ..*s }, a, b, sums);
+            self.product.run(&Shapes { m, n, to: (n as isize, 1), ..*s }, (a, b), sums, &mut room.packed);
             for row in 0..m {
                 for start in (0..n).step_by(BLOCK) {
                     let block = self.grid.run((i + row) * s.n + j + start, BLOCK.min(n - start));
@@ -130,8 +135,11 @@ impl CpuMatMul {
 
 /// Extents of one tile: halved while there are few of them and each is still worth a thread's while.
 fn tile(product: Product, shapes: &Shapes) -> (usize, usize) {
-    let (most, least) =
-        if matches!(product, Product::Loop(_) | Product::Halves(_)) { (TILE, LEAST) } else { (LONG, LEAST_OF_VECTOR) };
+    let (most, least) = match product {
+        Product::Loop(_) | Product::Halves(_) => (TILE, LEAST),
+        Product::Integers(..) => (TILE, LEAST_OF_INTEGERS),
+        Product::Dots(_) | Product::Sums(_) => (LONG, LEAST_OF_VECTOR),
+    };
     let (mut rows, mut columns) = (shapes.m.clamp(1, most), shapes.n.clamp(1, most));
     let tiles = |rows: usize, columns: usize| shapes.m.div_ceil(rows) * shapes.n.div_ceil(columns);
     let half = |extent: usize| extent.div_ceil(2).next_multiple_of(16).min(extent);
@@ -155,6 +163,7 @@ struct TileRoom {
     post: super::map::Room,
     bases: Vec<*const u8>,
     sums: Scratch,
+    packed: Scratch,
 }
 
 impl TileRoom {
@@ -164,6 +173,7 @@ impl TileRoom {
             post: of.post.room(),
             bases: vec![std::ptr::null(); 2 + of.extras],
             sums: Scratch::of_bytes(elements * of.sum_width),
+            packed: Scratch::default(),
         }
     }
 }

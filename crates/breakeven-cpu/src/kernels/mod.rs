@@ -11,6 +11,7 @@ mod reduce;
 mod row_wise;
 mod scan;
 mod scatter;
+mod sort;
 mod transpose;
 
 use breakeven_device::DeviceError;
@@ -27,6 +28,7 @@ use reduce::CpuReduce;
 use row_wise::CpuRowWise;
 use scan::CpuScan;
 use scatter::CpuScatter;
+use sort::CpuSort;
 
 /// What kernels run on.
 #[derive(Debug)]
@@ -46,6 +48,7 @@ pub(crate) enum Compiled {
     Reduce(Box<CpuReduce>),
     Scan(CpuScan),
     RowWise(CpuRowWise),
+    Sort(CpuSort),
     MatMul(CpuMatMul),
     Gather(CpuGather),
     Scatter(CpuScatter),
@@ -63,6 +66,7 @@ pub(crate) fn compile(machine: &Machine, kernel: &Kernel) -> Result<Compiled, Un
         Kernel::Reduce(k) => Compiled::Reduce(Box::new(CpuReduce::new(machine, k, ns)?)),
         Kernel::Scan(k) => Compiled::Scan(CpuScan::new(k, ns)?),
         Kernel::RowWise(k) => Compiled::RowWise(CpuRowWise::new(machine, k, ns)?),
+        Kernel::Sort(k) => Compiled::Sort(CpuSort::new(k, ns)),
         Kernel::MatMul(k) => Compiled::MatMul(CpuMatMul::new(machine, k, ns)?),
         Kernel::Scatter(k) => Compiled::Scatter(CpuScatter::new(k, ns)?),
         Kernel::Gather(k) => Compiled::Gather(CpuGather::new(k, ns)),
@@ -89,6 +93,7 @@ impl Compiled {
                 Compiled::Reduce(k) => k.run(machine, bound),
                 Compiled::Scan(k) => k.run(machine, bound),
                 Compiled::RowWise(k) => k.run(machine, bound),
+                Compiled::Sort(k) => k.run(machine, bound),
                 Compiled::MatMul(k) => k.run(machine, bound),
                 Compiled::Gather(k) => k.run(machine, bound),
                 Compiled::Scatter(k) => k.run(machine, bound),
@@ -153,6 +158,7 @@ impl Machine {
                 ((self.flops(&k.pre) + self.flops(&k.post) + each) * elements, 0.0)
             }
             Kernel::MatMul(k) => (self.flops(&k.post) * elements, 2.0 * elements * k.k as f64),
+            Kernel::Sort(_) => (kernel.work().flops as f64, 0.0),
             Kernel::Gather(_) | Kernel::Custom(_) => (0.0, 0.0),
             Kernel::Scatter(k) => (k.updates.layout.shape.elements() as f64, 0.0),
         };

@@ -1,11 +1,20 @@
-//! Products of two tiles: a blocked matrix product, own loops where one side is a vector, plain loops for integers.
+//! Products of two tiles: a blocked matrix product, own loops where one side is a vector, packed panels for integers.
 
 use breakeven_ir::DType;
 
 use super::Machine;
 use super::panels::Panels;
+use crate::integers::{IntegerPanels, Side, Task};
 use crate::program::Scratch;
 use crate::vectors::MatVec;
+
+/// Types of both operands and of the sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Types {
+    pub a: DType,
+    pub b: DType,
+    pub sums: DType,
+}
 
 /// One tile: its extents, and the strides of both operands by row and column.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +26,8 @@ pub(super) struct Shapes {
     pub b: (isize, isize),
     /// Of the sums: elements from row to row, and from column to column.
     pub to: (isize, isize),
+    /// Bytes of an element of either operand.
+    pub widths: (usize, usize),
 }
 
 /// How the sums of a tile are made.
@@ -30,6 +41,8 @@ pub(super) enum Product {
     Dots(unsafe fn(&MatVec)),
     /// A vector's elements times the lines of a matrix.
     Sums(unsafe fn(&MatVec)),
+    /// Panels of integers, with the sides changed where that is better.
+    Integers(IntegerPanels, bool),
 }
 
 /// Terms that one running f32 sum may have: a bound on its rounding, not on its speed.
@@ -37,11 +50,12 @@ const LONGEST_RUN: usize = 1 << 16;
 
 impl Product {
     /// The way for these types and strides; `None` where there is none.
-    pub fn new(machine: &Machine, dtype: DType, shapes: &Shapes) -> Option<Product> {
-        if dtype.is_half() {
-            return Some(Product::Halves(Panels::new(machine, dtype)));
+    pub fn new(machine: &Machine, types: Types, shapes: &Shapes) -> Option<Product> {
+        let all_are = |dtype| types == Types { a: dtype, b: dtype, sums: dtype };
+        if types.a.is_half() {
+            return Some(Product::Halves(Panels::new(machine, types.a)));
         }
-        if dtype == DType::F32 && (shapes.m == 1 || shapes.n == 1) && shapes.k > 0 {
+        if all_are(DType::F32) && (shapes.m == 1 || shapes.n == 1) && shapes.k > 0 {
             let (row, term) = if shapes.n == 1 { shapes.a } else { (shapes.b.1, shapes.b.0) };
             if term == 1 {
                 return Some(Product::Dots(machine.natives.vectors.dots));
@@ -51,20 +65,37 @@ impl Product {
             }
             return Some(Product::Loop(scattered));
         }
-        by_type(dtype).map(Product::Loop)
+        if all_are(DType::F32) {
+            return Some(Product::Loop(floats::<f32>));
+        }
+        if all_are(DType::F64) {
+            return Some(Product::Loop(floats::<f64>));
+        }
+        let ways = &machine.natives.integers;
+        let is_turned = ways.get(types.a, types.b, types.sums)?.is_turned(shapes.m, shapes.n);
+        let (left, right) = if is_turned { (types.b, types.a) } else { (types.a, types.b) };
+        ways.get(left, right, types.sums).map(|panels| Product::Integers(panels, is_turned))
     }
 
     /// Writes the sums of one tile.
     ///
     /// # Safety
-    /// The operands must hold the tile, aligned to their elements; the output is not read.
-    pub unsafe fn run(self, shapes: &Shapes, a: *const u8, b: *const u8, to: *mut u8) {
+    /// The operands must hold the tile, aligned to their elements; the output is not read before it is written.
+    pub unsafe fn run(self, shapes: &Shapes, (a, b): (*const u8, *const u8), to: *mut u8, room: &mut Scratch) {
         // SAFETY: the same contract.
         unsafe {
             match self {
                 Product::Loop(run) => run(shapes, a, b, to),
                 Product::Halves(panels) => panels.run(shapes, a, b, to),
                 Product::Sums(run) => run(&mat_vec(shapes, a, b, to)),
+                Product::Integers(panels, is_turned) => {
+                    let mut task = task(shapes, a, b, to);
+                    if is_turned {
+                        task.sides.reverse();
+                        task.steps = (task.steps.1, task.steps.0);
+                    }
+                    panels.run(&task, room);
+                }
                 Product::Dots(run) => {
                     let mut p = mat_vec(shapes, a, b, to);
                     let mut copy = Scratch::default();
@@ -93,20 +124,15 @@ fn mat_vec(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) -> MatVec {
     MatVec { matrix: b, row, term, vector: a, step, out, out_step: s.to.1, rows: s.n, terms: s.k }
 }
 
-fn by_type(dtype: DType) -> Option<unsafe fn(&Shapes, *const u8, *const u8, *mut u8)> {
-    Some(match dtype {
-        DType::F32 => floats::<f32>,
-        DType::F64 => floats::<f64>,
-        DType::I64 => integers::<i64>,
-        DType::I32 => integers::<i32>,
-        DType::I16 => integers::<i16>,
-        DType::I8 => integers::<i8>,
-        DType::U64 => integers::<u64>,
-        DType::U32 => integers::<u32>,
-        DType::U16 => integers::<u16>,
-        DType::U8 => integers::<u8>,
-        DType::F16 | DType::BF16 | DType::Bool => return None,
-    })
+/// The tile as a product of panels.
+fn task(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) -> Task {
+    let side = |from, lines, (across, along): (isize, isize), width: usize| {
+        let width = width as isize;
+        Side { from, lines, across: across * width, along: along * width }
+    };
+    let left = side(a, s.m, s.a, s.widths.0);
+    let right = side(b, s.n, (s.b.1, s.b.0), s.widths.1);
+    Task { sides: [left, right], terms: s.k, to, steps: s.to }
 }
 
 unsafe fn floats<T: From<u8> + Copy + 'static>(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) {
@@ -163,37 +189,6 @@ unsafe fn scattered(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) {
             let sum = (0..s.k as isize).map(term).fold(0.0, |sum, (a, b)| sum + f64::from(a) * f64::from(b));
             // SAFETY: as above.
             unsafe { to.offset(i * s.to.0 + j * s.to.1).write(sum as f32) };
-        }
-    }
-}
-
-/// Integers that wrap.
-trait Wrapping: Copy + Default {
-    fn add_product(self, a: Self, b: Self) -> Self;
-}
-
-macro_rules! wrapping {
-    ($($t:ty),+) => {$(
-        impl Wrapping for $t {
-            #[inline(always)]
-            fn add_product(self, a: $t, b: $t) -> $t {
-                self.wrapping_add(a.wrapping_mul(b))
-            }
-        }
-    )+};
-}
-wrapping!(i64, i32, i16, i8, u64, u32, u16, u8);
-
-unsafe fn integers<T: Wrapping>(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) {
-    let (a, b, to) = (a.cast::<T>(), b.cast::<T>(), to.cast::<T>());
-    for i in 0..s.m as isize {
-        for j in 0..s.n as isize {
-            // SAFETY: the caller vouches for all three operands.
-            let term =
-                |p: isize| unsafe { (a.offset(i * s.a.0 + p * s.a.1).read(), b.offset(p * s.b.0 + j * s.b.1).read()) };
-            let sum = (0..s.k as isize).map(term).fold(T::default(), |sum, (a, b)| sum.add_product(a, b));
-            // SAFETY: as above.
-            unsafe { to.offset(i * s.to.0 + j * s.to.1).write(sum) };
         }
     }
 }

@@ -1,9 +1,12 @@
 //! Matrix products.
 
 use super::{Operand, load_all};
-use crate::{Expr, Scalar, Shape};
+use crate::{DType, Expr, Scalar, Shape};
 
 /// `out[.., i, j] = post(sum over p of a[.., i, p] * b[.., p, j], extra0[.., i, j], ..)`.
+///
+/// The sums are of the type of the first argument of `post`: that of both operands, or i32 for operands of i8 or u8, which
+/// may differ. Integers wrap.
 ///
 /// `a` lies over `batch ++ [m, k]`, `b` over `batch ++ [k, n]`, the other inputs and the output over `batch ++ [m, n]`;
 /// broadcasting is a stride of 0.
@@ -32,6 +35,16 @@ pub struct MatMul {
 }
 
 impl MatMul {
+    /// Type of the sums.
+    pub fn accumulator(&self) -> DType {
+        self.post.args()[0]
+    }
+
+    /// True for 8-bit integers that are summed in i32.
+    pub fn is_of_bytes(&self) -> bool {
+        self.accumulator() == DType::I32 && self.a.dtype.bytes() == 1
+    }
+
     pub(super) fn flops(&self) -> u64 {
         let elements = (self.batch.elements() * self.m * self.n) as u64;
         elements * (2 * self.k as u64 + self.post.flops())
@@ -49,7 +62,7 @@ impl MatMul {
             let b = |p| Scalar::load(self.b.dtype, inputs[1], columns[(batch * self.k + p) * self.n + j]);
             let places: Vec<usize> = walks.iter_mut().map(|w| w.next().expect("one shape")).collect();
             let sum = (0..self.k).map(|p| product(a(p), b(p))).fold(None, |acc, x| Some(add(acc, x)));
-            let sum = sum.unwrap_or(Scalar::of(self.a.dtype, 0.0)).cast(self.a.dtype);
+            let sum = sum.unwrap_or(Scalar::of(self.accumulator(), 0.0)).cast(self.accumulator());
             let args: Vec<Scalar> = [sum].into_iter().chain(load_all(&extras, &inputs[2..], &places)).collect();
             body.eval(&args, &self.params).store(self.out.dtype, outputs[0], at);
         }

@@ -11,6 +11,7 @@ mod reduce;
 mod row_wise;
 mod scan;
 mod scatter;
+mod sort;
 mod widen;
 
 pub use custom::Custom;
@@ -21,6 +22,7 @@ pub use reduce::ReduceRows;
 pub use row_wise::RowWiseKernel;
 pub use scan::ScanRows;
 pub use scatter::Scatter;
+pub use sort::SortRows;
 
 use crate::{DType, Expr, Layout, Scalar};
 
@@ -61,6 +63,8 @@ pub enum Kernel {
     Scan(ScanRows),
     /// Softmax and norms along the last axis.
     RowWise(RowWiseKernel),
+    /// Brings rows into order.
+    Sort(SortRows),
     /// Batched matrix product with an epilogue.
     MatMul(MatMul),
     /// Picks slices by index.
@@ -91,8 +95,12 @@ pub enum Class {
     Scan,
     /// Softmax and norms.
     RowWise,
+    /// Sorting.
+    Sort,
     /// Matrix products.
     MatMul,
+    /// Matrix products of 8-bit integers.
+    MatMulInt,
     /// Gather.
     Gather,
     /// Scatter.
@@ -109,6 +117,8 @@ impl Kernel {
             Kernel::Reduce(_) => Class::Reduce,
             Kernel::Scan(_) => Class::Scan,
             Kernel::RowWise(_) => Class::RowWise,
+            Kernel::Sort(_) => Class::Sort,
+            Kernel::MatMul(k) if k.is_of_bytes() => Class::MatMulInt,
             Kernel::MatMul(_) => Class::MatMul,
             Kernel::Gather(_) => Class::Gather,
             Kernel::Scatter(_) => Class::Scatter,
@@ -123,6 +133,7 @@ impl Kernel {
             Kernel::Reduce(k) => k.inputs.iter().collect(),
             Kernel::Scan(k) => vec![&k.input],
             Kernel::RowWise(k) => k.inputs.iter().collect(),
+            Kernel::Sort(k) => vec![&k.input],
             Kernel::MatMul(k) => [&k.a, &k.b].into_iter().chain(&k.inputs).collect(),
             Kernel::Gather(k) => vec![&k.source, &k.index],
             Kernel::Scatter(k) => vec![&k.source, &k.index, &k.updates],
@@ -137,6 +148,7 @@ impl Kernel {
             Kernel::Reduce(k) => k.outs.iter().collect(),
             Kernel::Scan(k) => vec![&k.out],
             Kernel::RowWise(k) => vec![&k.out],
+            Kernel::Sort(k) => k.outs.iter().collect(),
             Kernel::MatMul(k) => vec![&k.out],
             Kernel::Gather(k) => vec![&k.out],
             Kernel::Scatter(k) => vec![&k.out],
@@ -151,7 +163,7 @@ impl Kernel {
             Kernel::Reduce(k) => &k.params,
             Kernel::RowWise(k) => &k.params,
             Kernel::MatMul(k) => &k.params,
-            Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Scatter(_) => &[],
+            Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Sort(_) => &[],
             Kernel::Custom(k) => &k.params,
         }
     }
@@ -163,6 +175,7 @@ impl Kernel {
             Kernel::Reduce(k) => k.flops(),
             Kernel::Scan(k) => k.elements() as u64,
             Kernel::RowWise(k) => k.flops(),
+            Kernel::Sort(k) => k.flops(),
             Kernel::MatMul(k) => k.flops(),
             Kernel::Gather(_) => 0,
             Kernel::Scatter(k) => k.updates.layout.shape.elements() as u64,
@@ -185,6 +198,7 @@ impl Kernel {
             Kernel::Reduce(k) => k.reference(inputs, outputs),
             Kernel::Scan(k) => k.reference(inputs, outputs),
             Kernel::RowWise(k) => k.reference(inputs, outputs),
+            Kernel::Sort(k) => k.reference(inputs, outputs),
             Kernel::MatMul(k) => k.reference(inputs, outputs),
             Kernel::Gather(k) => k.reference(inputs, outputs),
             Kernel::Scatter(k) => k.reference(inputs, outputs),

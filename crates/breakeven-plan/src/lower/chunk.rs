@@ -1,6 +1,8 @@
 //! Parts of a kernel along one axis of its result, for devices that cannot see all of it at once.
 
-use breakeven_ir::{Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows, Scatter, Shape};
+use breakeven_ir::{
+    Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows, Scatter, Shape, SortRows,
+};
 
 /// A stretch of an axis.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +19,7 @@ pub(crate) fn axes(kernel: &Kernel) -> &[usize] {
         Kernel::Reduce(k) => &k.outer,
         Kernel::Scan(k) => &k.outer,
         Kernel::RowWise(k) => &k.outer,
+        Kernel::Sort(k) => &k.outer,
         Kernel::MatMul(k) => &k.out.layout.shape,
         Kernel::Gather(k) => &k.out.layout.shape,
         Kernel::Scatter(k) => &k.outer,
@@ -45,6 +48,10 @@ pub(crate) fn part(kernel: &Kernel, stretch: Stretch) -> Kernel {
             let inputs = k.inputs.iter().map(|o| cut(o, stretch)).collect();
             let outer = shorter(&k.outer, stretch);
             Kernel::RowWise(RowWiseKernel { inputs, out: cut(&k.out, stretch), outer, ..k.clone() })
+        }
+        Kernel::Sort(k) => {
+            let (outs, outer) = (k.outs.each_ref().map(|o| cut(o, stretch)), shorter(&k.outer, stretch));
+            Kernel::Sort(SortRows { input: cut(&k.input, stretch), outs, outer, ..k.clone() })
         }
         Kernel::MatMul(k) => Kernel::MatMul(part_of_product(k, stretch)),
         Kernel::Gather(k) => Kernel::Gather(part_of_gather(k, stretch)),

@@ -56,7 +56,12 @@ fn has_epilogue(kernel: &Kernel) -> bool {
         Kernel::MatMul(k) => !k.post.is_identity(),
         Kernel::Reduce(k) => !k.post.is_identity(),
         Kernel::RowWise(k) => !k.post.is_identity(),
-        Kernel::Map(_) | Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Custom(_) => false,
+        Kernel::Map(_)
+        | Kernel::Scan(_)
+        | Kernel::Gather(_)
+        | Kernel::Scatter(_)
+        | Kernel::Custom(_)
+        | Kernel::Sort(_) => false,
     }
 }
 
@@ -65,7 +70,7 @@ fn detach_epilogue(piece: &Piece, fresh: usize) -> (Piece, Piece) {
     let mut kernel = piece.kernel.clone();
     let (post, params, extra, out) = match &mut kernel {
         Kernel::MatMul(k) => {
-            let post = std::mem::replace(&mut k.post, Expr::identity(k.a.dtype));
+            let post = take_post(&mut k.post);
             (post, std::mem::take(&mut k.params), std::mem::take(&mut k.inputs), &mut k.out)
         }
         Kernel::Reduce(k) => {
@@ -76,7 +81,12 @@ fn detach_epilogue(piece: &Piece, fresh: usize) -> (Piece, Piece) {
             let post = take_post(&mut k.post);
             (post, k.params.split_off(k.pre.params()), k.inputs.split_off(k.pre.args().len()), &mut k.out)
         }
-        Kernel::Map(_) | Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Custom(_) => {
+        Kernel::Map(_)
+        | Kernel::Scan(_)
+        | Kernel::Gather(_)
+        | Kernel::Scatter(_)
+        | Kernel::Custom(_)
+        | Kernel::Sort(_) => {
             unreachable!("it has no epilogue")
         }
     };

@@ -2,7 +2,7 @@
 
 use breakeven_ir::{
     Combine, Expr, Gather, Graph, Kernel, Kind, Layout, Map, MatMul, NodeId, Op, Operand, Reduce, ReduceRows,
-    RowWiseKernel, Scalar, Scan, ScanRows, Scatter, Shape, Spec,
+    RowWiseKernel, Scalar, Scan, ScanRows, Scatter, Shape, SortRows, Spec,
 };
 
 /// Dense bytes of every node; `inputs` gives those of inputs.
@@ -28,8 +28,8 @@ fn node(graph: &Graph, id: NodeId, values: &[Vec<u8>], inputs: &dyn Fn(NodeId) -
         Op::Output(0) => return read[0].to_vec(),
         Op::Output(_) => return second(graph, node.inputs[0], values),
         _ => {
-            let mut second = vec![0; out.len()];
             let kernel = kernel(&node.op, &specs, &node.spec);
+            let mut second = vec![0; kernel.outputs().last().map_or(0, |o| o.span_bytes() as usize)];
             let mut outs = [out.as_mut_slice(), second.as_mut_slice()];
             let count = kernel.outputs().len();
             kernel.reference(&read, &mut outs[..count]);
@@ -41,8 +41,9 @@ fn node(graph: &Graph, id: NodeId, values: &[Vec<u8>], inputs: &dyn Fn(NodeId) -
 fn second(graph: &Graph, id: NodeId, values: &[Vec<u8>]) -> Vec<u8> {
     let node = graph.node(id);
     let specs: Vec<&Spec> = node.inputs.iter().map(|i| &graph.node(*i).spec).collect();
-    let (mut first, mut second) = (vec![0; node.spec.bytes() as usize], vec![0; node.spec.bytes() as usize]);
     let kernel = kernel(&node.op, &specs, &node.spec);
+    let bytes = |output: usize| vec![0; kernel.outputs()[output].span_bytes() as usize];
+    let (mut first, mut second) = (bytes(0), bytes(1));
     kernel.reference(&[&values[node.inputs[0].index()]], &mut [&mut first, &mut second]);
     second
 }
@@ -68,6 +69,11 @@ fn concat(axis: usize, specs: &[&Spec], read: &[&[u8]], out: &Spec, bytes: &mut 
         }
         start += spec.shape[axis];
     }
+}
+
+/// All axes in order, `axis` last.
+fn axes_last_of(rank: usize, axis: usize) -> Vec<usize> {
+    (0..rank).filter(|&a| a != axis).chain([axis]).collect()
 }
 
 fn dense(spec: &Spec) -> Operand {
@@ -101,11 +107,20 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
             let (inputs, kind, pre, post) = (vec![operand.clone()], *kind, identity.clone(), identity);
             Kernel::RowWise(RowWiseKernel { kind, outer, length, pre, post, params: vec![], inputs, out: operand })
         }
-        Op::MatMul => {
+        Op::Sort(sort) => {
+            let order = axes_last_of(specs[0].shape.rank(), sort.axis);
+            let over = |spec: &Spec, dtype| Operand::new(dtype, Layout::dense(spec.shape.clone()).permute(&order));
+            let (outer, length) = (out.shape.without(sort.axis), specs[0].shape[sort.axis]);
+            let (keep, input) = (out.shape[sort.axis], over(specs[0], specs[0].dtype));
+            // Whichever output is asked for, the kernel writes both.
+            let outs = [over(out, specs[0].dtype), over(out, breakeven_ir::DType::I64)];
+            Kernel::Sort(SortRows { outer, length, keep, descending: sort.descending, input, outs })
+        }
+        Op::MatMul | Op::MatMulInt => {
             let rank = out.shape.rank();
             let (m, n, k) = (out.shape[rank - 2], out.shape[rank - 1], specs[0].shape[rank - 1]);
             let (a, b, batch) = (inputs[0].clone(), inputs[1].clone(), Shape::from(&out.shape[..rank - 2]));
-            let (post, params, inputs, out) = (identity, vec![], vec![], dense(out));
+            let (post, params, inputs, out) = (Expr::identity(out.dtype), vec![], vec![], dense(out));
             Kernel::MatMul(MatMul { batch, m, n, k, a, b, post, params, inputs, out })
         }
         Op::Gather(axis) => {

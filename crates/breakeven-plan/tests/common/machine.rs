@@ -8,8 +8,17 @@ use breakeven_plan::{
     class_name, plan,
 };
 
-pub const CLASSES: [Class; 7] =
-    [Class::Scatter, Class::Map, Class::Reduce, Class::Scan, Class::RowWise, Class::MatMul, Class::Gather];
+pub const CLASSES: [Class; 9] = [
+    Class::Map,
+    Class::Reduce,
+    Class::Scan,
+    Class::RowWise,
+    Class::Sort,
+    Class::MatMul,
+    Class::MatMulInt,
+    Class::Gather,
+    Class::Scatter,
+];
 
 /// A device that the tests describe.
 #[derive(Clone)]

@@ -10,6 +10,7 @@ mod row_wise;
 mod rows;
 mod scan;
 mod scatter;
+mod sort;
 mod touch;
 
 pub use batch::{Planned, plan_all};
@@ -83,6 +84,7 @@ pub fn plan(launch: &Launch, shaping: &Shaping) -> Result<Plan, Unsupported> {
         Kernel::Reduce(k) => reduce::plan(&mut plan, k, inputs, outputs)?,
         Kernel::Scan(k) => scan::plan(&mut plan, k, inputs, outputs)?,
         Kernel::RowWise(k) => row_wise::plan(&mut plan, k, inputs, outputs)?,
+        Kernel::Sort(k) => sort::plan(&mut plan, k, inputs, outputs, shaping)?,
         Kernel::MatMul(k) => matmul::plan(&mut plan, k, inputs, outputs)?,
         Kernel::Scatter(k) => scatter::plan(&mut plan, k, inputs, outputs)?,
         Kernel::Gather(k) => gather::plan(&mut plan, k, &inputs, outputs),

@@ -2,7 +2,7 @@
 
 use breakeven_ir::{
     Class, Combine, DType, Expr, ExprBuilder, Fold, Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, Row,
-    RowWise, RowWiseKernel, ScanRows, Scatter, Shape,
+    RowWise, RowWiseKernel, ScanRows, Scatter, Shape, SortRows,
 };
 
 /// A class and the kernels that measure it.
@@ -28,6 +28,13 @@ pub(super) const PROBES: &[Probe] = &[
         math: square,
         memory: thin,
     },
+    Probe {
+        class: Class::MatMulInt,
+        sizes: &[2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
+        math: square_of_bytes,
+        memory: thin_of_bytes,
+    },
+    Probe { class: Class::Sort, sizes: ELEMENTS, math: sort, memory: sort_short },
     Probe { class: Class::Gather, sizes: ELEMENTS, math: gather, memory: gather },
     Probe { class: Class::Scatter, sizes: ELEMENTS, math: scatter, memory: scatter },
 ];
@@ -126,28 +133,59 @@ fn norm(n: usize) -> Kernel {
     row_wise(n, RowWise::LayerNorm { epsilon: 1e-5 })
 }
 
-fn matmul(m: usize, k: usize, n: usize) -> Kernel {
+fn sorted(rows: usize, length: usize) -> Kernel {
+    let indices = Operand::new(DType::I64, Layout::dense([rows, length]));
+    Kernel::Sort(SortRows {
+        outer: Shape::from(rows),
+        length,
+        keep: length,
+        descending: false,
+        input: dense(&[rows, length]),
+        outs: [dense(&[rows, length]), indices],
+    })
+}
+
+fn sort(n: usize) -> Kernel {
+    let (rows, length) = sides(n);
+    sorted(rows, length)
+}
+
+/// Rows so short that they are hardly more than copied.
+fn sort_short(n: usize) -> Kernel {
+    sorted(n / 4, 4)
+}
+
+fn matmul([m, k, n]: [usize; 3], dtype: DType, sums: DType) -> Kernel {
+    let dense = |dtype: DType, shape: [usize; 2]| Operand::new(dtype, Layout::dense(shape));
     Kernel::MatMul(MatMul {
         batch: Shape::scalar(),
         m,
         n,
         k,
-        a: dense(&[m, k]),
-        b: dense(&[k, n]),
-        post: Expr::identity(DType::F32),
+        a: dense(dtype, [m, k]),
+        b: dense(dtype, [k, n]),
+        post: Expr::identity(sums),
         params: vec![],
         inputs: vec![],
-        out: dense(&[m, n]),
+        out: dense(sums, [m, n]),
     })
 }
 
 fn square(n: usize) -> Kernel {
-    matmul(n, n, n)
+    matmul([n, n, n], DType::F32, DType::F32)
 }
 
 /// A vector times a matrix: every element of the matrix is used once.
 fn thin(n: usize) -> Kernel {
-    matmul(1, n, n)
+    matmul([1, n, n], DType::F32, DType::F32)
+}
+
+fn square_of_bytes(n: usize) -> Kernel {
+    matmul([n, n, n], DType::U8, DType::I32)
+}
+
+fn thin_of_bytes(n: usize) -> Kernel {
+    matmul([1, n, n], DType::U8, DType::I32)
 }
 
 /// Rows of 16, all from one table.
