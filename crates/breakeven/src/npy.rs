@@ -176,7 +176,7 @@ mod tests {
         let header =
             |descr: &str, shape: &str| format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}");
         check(b"PK\x03\x04", "no array of numpy");
-        check(&MAGIC[..], "ends within its header");
+        check(MAGIC, "ends within its header");
         check(b"\x93NUMPY\x01\x00\xff\xff{", "ends within its header");
         check(b"\x93NUMPY\x09\x00", "version 9");
         check(&file(&header("'<f4'", "(2,)"), &[0; 4]), "f32[2] needs 8 bytes, the file has 4 bytes");

@@ -1,8 +1,8 @@
 //! The meaning of a graph, node by node, dense, in double precision: nothing of the planner, no rounding to f32.
 
 use breakeven_ir::{
-    DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, Node, NodeId, Op, Operand, Reduce,
-    ReduceRows, RowWiseKernel, Scalar, ScanRows, Scatter, Shape, Sort, SortRows, Spec,
+    Combine, DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, Node, NodeId, Op, Operand, Reduce,
+    ReduceRows, RowWiseKernel, Scalar, Scan, ScanRows, Scatter, Shape, Sort, SortRows, Spec,
 };
 
 /// Elements of every node in row-major order; `inputs` gives the bytes of inputs as the graph types them.
@@ -99,22 +99,8 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
             Kernel::Map(Map { expr: builder.finish(cast), params: vec![], inputs, out })
         }
         Op::Reduce(reduce) => reduction(reduce, &inputs[0], &out),
-        Op::Scatter(axis, combine) => {
-            let turned = |o: &Operand| Operand::new(o.dtype, axes_last(&o.layout, &[*axis]));
-            let (source, index, updates) = (turned(&inputs[0]), turned(&inputs[1]), turned(&inputs[2]));
-            let (combine, outer) = (*combine, out.layout.shape.without(*axis));
-            Kernel::Scatter(Scatter { combine, outer, source, index, updates, out: turned(&out) })
-        }
-        Op::Scan(scan) => {
-            let (length, last) = (out.layout.shape[scan.axis], out.layout.shape.rank() - 1);
-            let mut layout = axes_last(&inputs[0].layout, &[scan.axis]);
-            if scan.reverse {
-                layout = layout.slice(last, length.saturating_sub(1), length, -1);
-            }
-            let operand = Operand::new(out.dtype, layout);
-            let (fold, exclusive, outer) = (scan.fold, scan.exclusive, out.layout.shape.without(scan.axis));
-            Kernel::Scan(ScanRows { fold, outer, length, exclusive, input: operand.clone(), out: operand })
-        }
+        Op::Scatter(axis, combine) => scattered(*axis, *combine, &inputs, &out),
+        Op::Scan(scan) => scanned(scan, &inputs[0], &out),
         Op::RowWise(kind, axis) => {
             let operand = Operand::new(inputs[0].dtype, axes_last(&inputs[0].layout, &[*axis]));
             let (outer, length) = (out.layout.shape.without(*axis), out.layout.shape[*axis]);
@@ -137,6 +123,24 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
         }
         other => unreachable!("{} is no kernel", other.name()),
     }
+}
+
+fn scattered(axis: usize, combine: Combine, inputs: &[Operand], out: &Operand) -> Kernel {
+    let turned = |o: &Operand| Operand::new(o.dtype, axes_last(&o.layout, &[axis]));
+    let (source, index, updates) = (turned(&inputs[0]), turned(&inputs[1]), turned(&inputs[2]));
+    let outer = out.layout.shape.without(axis);
+    Kernel::Scatter(Scatter { combine, outer, source, index, updates, out: turned(out) })
+}
+
+fn scanned(scan: &Scan, x: &Operand, out: &Operand) -> Kernel {
+    let (length, last) = (out.layout.shape[scan.axis], out.layout.shape.rank() - 1);
+    let mut layout = axes_last(&x.layout, &[scan.axis]);
+    if scan.reverse {
+        layout = layout.slice(last, length.saturating_sub(1), length, -1);
+    }
+    let operand = Operand::new(out.dtype, layout);
+    let (fold, exclusive, outer) = (scan.fold, scan.exclusive, out.layout.shape.without(scan.axis));
+    Kernel::Scan(ScanRows { fold, outer, length, exclusive, input: operand.clone(), out: operand })
 }
 
 fn reduction(reduce: &Reduce, x: &Operand, out: &Operand) -> Kernel {

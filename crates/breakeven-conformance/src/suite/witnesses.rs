@@ -5,7 +5,13 @@ use breakeven_ir::{Combine, DType, Kernel, Layout, Shape};
 use super::{casts, copies, gathers, maps, matmuls, reductions, row_wise, scans, scatters, sorts};
 
 /// Name, type and kernel; those of one name together.
-pub fn witnesses() -> Vec<(String, DType, Kernel)> {
+pub fn witnesses() -> Vec<Witness> {
+    [elementwise(), along_axes(), by_place()].concat()
+}
+
+type Witness = (String, DType, Kernel);
+
+fn elementwise() -> Vec<Witness> {
     let mut all = Vec::new();
     for def in breakeven_ir::MAPS {
         all.extend(def.family.dtypes().into_iter().map(|d| (def.name.to_owned(), d, maps::kernel(def, d, [3, 5]))));
@@ -21,6 +27,11 @@ pub fn witnesses() -> Vec<(String, DType, Kernel)> {
         let copy = |d| copies::copy(d, Layout::dense([5, 3]).permute(&[1, 0]), out.clone());
         all.extend(DType::ALL.map(|d| (name.to_owned(), d, copy(d))));
     }
+    all
+}
+
+fn along_axes() -> Vec<Witness> {
+    let mut all = Vec::new();
     for fold in reductions::FOLDS {
         let (outer, inner) = (Shape::from(3), Shape::from(5));
         let kernel = |d| reductions::kernel(fold, d, &outer, &inner, Layout::dense([3, 5]));
@@ -44,6 +55,11 @@ pub fn witnesses() -> Vec<(String, DType, Kernel)> {
         let kernel = |left| matmuls::kernel([left, right, DType::I32], [3, 5, 7]);
         all.extend([DType::I8, DType::U8].map(|d| (format!("matmul in i32 by {right}"), d, kernel(d))));
     }
+    all
+}
+
+fn by_place() -> Vec<Witness> {
+    let mut all = Vec::new();
     for index in [DType::I64, DType::I32] {
         let kernel = |d| gathers::kernel(d, index);
         all.extend(DType::ALL.map(|d| (format!("gather by {index}"), d, kernel(d))));

@@ -52,7 +52,9 @@ impl Scatter {
                     *element = self.both(*element, update);
                 }
             }
-            row.iter().for_each(|x| x.store(self.out.dtype, outputs[0], outs.next().expect("one shape")));
+            for x in &row {
+                x.store(self.out.dtype, outputs[0], outs.next().expect("one shape"));
+            }
         }
     }
 

@@ -13,7 +13,9 @@ pub(super) fn plan(plan: &mut Plan, k: &Custom, inputs: Vec<Tensor>, outs: Vec<T
     let words: Vec<Tensor> = outs.iter().map(|out| word_output(plan, out)).collect();
     let invocations = invocations(k, code)?;
     if !code.stores_all() {
-        words.iter().for_each(|out| clear(plan, out));
+        for out in &words {
+            clear(plan, out);
+        }
     }
     if invocations > 0 {
         plan.dispatches.push(dispatch(k, code, &[inputs, words.clone()].concat(), invocations));
