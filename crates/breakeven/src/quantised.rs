@@ -44,7 +44,7 @@ impl Tensor {
             sums = sums - wide(self).sum(-1).unsqueeze(-1) * zero_b;
         }
         match (zero_a, zero_b) {
-            (Some(zero_a), Some(zero_b)) => sums + zero_a * zero_b * terms as f64,
+            (Some(zero_a), Some(zero_b)) => sums + zero_a * zero_b * terms as i32,
             _ => sums,
         }
     }

@@ -39,7 +39,7 @@ impl Engine {
     #[must_use]
     #[track_caller]
     pub fn eye(&self, dtype: DType, rows: usize, columns: usize, above: isize) -> Tensor {
-        let row = self.ramp(rows).unsqueeze(-1) + above as f64;
+        let row = self.ramp(rows).unsqueeze(-1) + above as i32;
         row.equal(&self.ramp(columns)).cast(dtype)
     }
 
@@ -64,6 +64,6 @@ impl Engine {
         } else {
             (self.ramp(rows).cast(DType::I64), short(RAMP).cast(DType::I64))
         };
-        (high.unsqueeze(-1) * RAMP as f64 + low).reshape(rows * RAMP).slice(0, ..count)
+        (high.unsqueeze(-1) * RAMP as i32 + low).reshape(rows * RAMP).slice(0, ..count)
     }
 }

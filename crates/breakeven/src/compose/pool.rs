@@ -52,10 +52,10 @@ impl Tensor {
             let (mut place, mut step) = (rest.zero(), 1);
             for (i, a) in along.iter().enumerate().rev() {
                 let size = rest.scalar(a.size as f64);
-                let within = rest.rem(&size) * a.dilation as f64;
+                let within = rest.rem(&size) * a.dilation as i32;
                 let begin = self.engine().arange(DType::I32, -(a.low as f64), a.stride as f64, a.count);
                 let dims: Shape = (i..along.len()).map(|axis| if axis == i { a.count } else { 1 }).collect();
-                place = place + (within + begin.reshape(dims)) * step as f64;
+                place = place + (within + begin.reshape(dims)) * step as i32;
                 rest = rest.div(&size);
                 step *= a.extent;
             }

@@ -10,14 +10,14 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn tril(&self, above: isize) -> Tensor {
-        self.triangle("tril", |row, column| column.less_equal(&(row + above as f64)))
+        self.triangle("tril", |row, column| column.less_equal(&(row + above as i32)))
     }
 
     /// The upper triangle of the last two axes: elements less than `above` columns right of the diagonal become 0.
     #[must_use]
     #[track_caller]
     pub fn triu(&self, above: isize) -> Tensor {
-        self.triangle("triu", |row, column| column.greater_equal(&(row + above as f64)))
+        self.triangle("triu", |row, column| column.greater_equal(&(row + above as i32)))
     }
 
     #[track_caller]
@@ -40,7 +40,7 @@ impl Tensor {
             need(self.dtype().is_integer(), "one_hot", || "takes integers".to_owned())?;
             let index = self.unsqueeze(-1);
             let zero = index.zero();
-            let index = index.less(&zero).where_(&(&index + depth as f64), &index);
+            let index = index.less(&zero).where_(&(&index + depth as i32), &index);
             Ok(index.equal(&self.engine().ramp(depth)))
         })
     }

@@ -11,6 +11,9 @@ fn ramps_of_every_length_count_up() {
         let got = e.arange(DType::I64, 3.0, -2.0, n).to_vec::<i64>().unwrap();
         assert!(got.len() == n && got.iter().enumerate().all(|(i, &x)| x == 3 - 2 * i as i64), "{n}");
     }
+    // Past the whole numbers that f32 has.
+    let far = e.arange(DType::I64, 0.0, 1.0, (1 << 24) + 1100).slice(0, (1 << 24) + 1000..).to_vec::<i64>().unwrap();
+    assert!(far.iter().zip((1 << 24) + 1000..).all(|(&x, want)| x == want));
     check(&e.arange(DType::F32, 0.5, 0.25, 4), &[4], &[0.5, 0.75, 1.0, 1.25]);
     check(&e.linspace(DType::F32, -1.0, 2.0, 4), &[4], &[-1.0, 0.0, 1.0, 2.0]);
     check(&e.linspace(DType::F64, 5.0, 9.0, 1), &[1], &[5.0]);
