@@ -64,7 +64,7 @@ fn rows(kernel: &Kernel) -> String {
         Kernel::Reduce(k) => vec![&k.pre, &k.post],
         Kernel::RowWise(k) => vec![&k.pre, &k.post],
         Kernel::MatMul(k) => vec![&k.post],
-        Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Custom(_) => vec![],
+        Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Custom(_) => vec![],
     };
     let name = |(item, dtype): &(Item, DType)| match item {
         Item::Row(row, of) => Some(format!("{}{:?}", row.name, &of[..row.args.len()])),

@@ -28,7 +28,8 @@ pub use data::{Random, between, special, values as sample};
 pub use own::{OwnCustom, OwnRow};
 pub use suite::graphs as random_graphs;
 pub use suite::{
-    casts, copies, fused, gathers, graph_on, maps, matmuls, reductions, row_wise, scans, specials, typed_graph, values,
+    casts, copies, fused, gathers, graph_on, maps, matmuls, reductions, row_wise, scans, scatters, specials,
+    typed_graph, values,
 };
 pub use support::{Support, Survey, survey};
 pub use tier::Tier;
@@ -40,7 +41,7 @@ pub use views::{all as views, distinct as distinct_views};
 macro_rules! suite {
     ($device:expr, $tier:expr) => {
         $crate::suite! { @each $device, $tier;
-            maps 3000, specials 100, values 60, casts 20, copies 100, fused 60, reductions 500, row_wise 200, scans 300, matmuls 100,
+            maps 3000, specials 100, values 60, casts 20, copies 100, fused 60, reductions 500, row_wise 200, scans 300, scatters 200, matmuls 100,
             gathers 60, random_graphs 300 }
         $crate::suite! { @case $device;
             f01_tanh_saturates, f02_activations_do_not_overflow, f03_nan_survives_extremes, f05_nan_is_found,

@@ -30,6 +30,7 @@ fn node_into(node: &Node, mix: &mut Mix) {
         Op::View(view) => view.hash(mix),
         Op::Reduce(reduce) => reduce.hash(mix),
         Op::Scan(scan) => scan.hash(mix),
+        Op::Scatter(axis, combine) => (axis, combine).hash(mix),
         Op::RowWise(RowWise::LayerNorm { epsilon } | RowWise::RmsNorm { epsilon }, axis) => {
             (epsilon.to_bits(), axis).hash(mix);
         }

@@ -36,11 +36,11 @@ pub use error::{CallError, Unsupported};
 pub use expr::{Expr, ExprBuilder, Item};
 pub use graph::{Graph, Node, NodeId};
 pub use kernel::{
-    Class, Custom, Gather, Kernel, Launch, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows, Work,
+    Class, Custom, Gather, Kernel, Launch, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows, Scatter, Work,
 };
 pub use layout::{Layout, Positions};
 pub use maps::MAPS;
-pub use op::{Fold, Op, Params, Reduce, RowWise, Scan, View};
+pub use op::{Combine, Fold, Op, Params, Reduce, RowWise, Scan, View};
 pub use row::{Family, Kind, MapDef, Row, Tolerance};
 pub use scalar::Scalar;
 pub use shape::{MAX_RANK, Shape, Strides};

@@ -27,6 +27,10 @@ pub enum Op {
     MatMul,
     /// `out[.., i.., ..] = source[.., index[i..], ..]` along one axis of the source.
     Gather(usize),
+    /// The source, where `out[.., index[.., p, ..], ..]` was combined with `updates[.., p, ..]` for each `p` in order.
+    /// Source, index and updates have one rank and are equal in all axes but this one, along which index and updates have
+    /// one extent.
+    Scatter(usize, Combine),
     /// Inputs one after the other along an axis.
     Concat(usize),
     /// An operation of the user's own, and its parameters.
@@ -79,6 +83,43 @@ pub struct Reduce {
     pub fold: Fold,
     /// Axes that are folded, ascending.
     pub axes: SmallVec<[usize; 4]>,
+}
+
+/// What an update does to the element it meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Combine {
+    /// Takes its place; the last update of several wins.
+    Set,
+    /// Is added to it, one after the other.
+    Add,
+    /// Is multiplied with it.
+    Mul,
+    /// The larger of both; NaN when either is NaN.
+    Max,
+    /// The smaller of both; NaN when either is NaN.
+    Min,
+}
+
+impl Combine {
+    /// All of them.
+    pub const ALL: [Combine; 5] = [Combine::Set, Combine::Add, Combine::Mul, Combine::Max, Combine::Min];
+
+    /// As users and errors name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Combine::Set => "scatter",
+            Combine::Add => "scatter_add",
+            Combine::Mul => "scatter_mul",
+            Combine::Max => "scatter_max",
+            Combine::Min => "scatter_min",
+        }
+    }
+
+    /// Whether it is defined for elements of `dtype`: truth values and 16-bit floats can be set, and nothing else. The latter
+    /// are cast to f32 before and back after, so that they are rounded once.
+    pub const fn has(self, dtype: DType) -> bool {
+        matches!(self, Combine::Set) || !matches!(dtype, DType::Bool | DType::F16 | DType::BF16)
+    }
 }
 
 /// A running fold along one axis: `out[i] = in[0] + .. + in[i]` for a sum.
@@ -215,6 +256,7 @@ impl Op {
             Op::RowWise(r, _) => r.name(),
             Op::MatMul => "matmul",
             Op::Gather(_) => "gather",
+            Op::Scatter(_, combine) => combine.name(),
             Op::Concat(_) => "concat",
             Op::Custom(op, _) => op.name(),
             Op::Output(_) => "output",

@@ -1,6 +1,6 @@
 //! Shape and dtype rules: what each operation takes and gives. They exist here and nowhere else.
 
-use crate::{CallError, DType, Family, Fold, Kind, Op, Reduce, Row, RowWise, Scan, Shape, Spec};
+use crate::{CallError, Combine, DType, Family, Fold, Kind, Op, Reduce, Row, RowWise, Scan, Shape, Spec};
 
 impl Op {
     /// What the operation gives for inputs of these specs: one entry for each of its outputs.
@@ -18,6 +18,7 @@ impl Op {
             Op::RowWise(kind, axis) => one(self.unary(inputs).and_then(|x| row_wise(*kind, *axis, x))),
             Op::MatMul => one(matmul(inputs)),
             Op::Gather(axis) => one(gather(*axis, inputs)),
+            Op::Scatter(axis, combine) => one(scatter(*axis, *combine, inputs)),
             Op::Concat(axis) => one(concat(*axis, inputs)),
             Op::Custom(op, params) => op.specs(params.len(), inputs),
         };
@@ -141,6 +142,29 @@ fn gather(axis: usize, inputs: &[&Spec]) -> Result<Spec, CallError> {
     }
     let dims = [&source.shape[..axis], &index.shape[..], &source.shape[axis + 1..]].concat();
     Ok(Spec { dtype: source.dtype, shape: Shape::new(&dims)? })
+}
+
+fn scatter(axis: usize, combine: Combine, inputs: &[&Spec]) -> Result<Spec, CallError> {
+    let wrong = |message: String| Err(CallError::new(combine.name(), message));
+    let [source, index, updates] = inputs else {
+        return wrong(format!("takes a source, an index and updates, not {} tensors", inputs.len()));
+    };
+    if !matches!(index.dtype, DType::I64 | DType::I32) {
+        return wrong(format!("takes an index of i64 or i32, not {}", index.dtype));
+    }
+    if source.dtype != updates.dtype || !combine.has(source.dtype) {
+        return wrong(format!("is not defined for a source of {} and updates of {}", source.dtype, updates.dtype));
+    }
+    if axis >= source.shape.rank() {
+        return wrong(format!("axis {axis} does not exist in {}", source.shape));
+    }
+    if index.shape != updates.shape {
+        return wrong("takes an index and updates of one shape".to_owned());
+    }
+    if index.shape.rank() != source.shape.rank() || index.shape.without(axis) != source.shape.without(axis) {
+        return wrong(format!("takes an index that is equal to the source in all axes but {axis}"));
+    }
+    Ok((*source).clone())
 }
 
 fn concat(axis: usize, inputs: &[&Spec]) -> Result<Spec, CallError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use breakeven_ir::{
     Custom, DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, NodeId, Op, Operand, ReduceRows,
-    RowWiseKernel, Scan, ScanRows, Shape, Spec,
+    RowWiseKernel, Scan, ScanRows, Scatter, Shape, Spec,
 };
 
 use crate::group::{Group, Groups, Leaf, Member, base_reads, reads};
@@ -132,6 +132,14 @@ impl Emitter<'_> {
                 let (source, index) = (operand(&first[0]), operand(&first[1]));
                 let kernel = Gather { axis: *axis, source, index, out };
                 (Kernel::Gather(kernel), first.iter().map(|leaf| leaf.node).collect())
+            }
+            Op::Scatter(_, combine) => {
+                let operand = |leaf: &Leaf| self.operand(leaf.node, leaf.layout.clone());
+                let (source, index, updates) = (operand(&first[0]), operand(&first[1]), operand(&first[2]));
+                let (_, outer) = out.layout.shape.split_last().expect("a scatter has an axis");
+                let outer = Shape::from(outer);
+                let kernel = Scatter { combine: *combine, outer, source, index, updates, out };
+                (Kernel::Scatter(kernel), first.iter().map(|leaf| leaf.node).collect())
             }
             Op::Scan(scan) => (self.scan(*scan, &first[0], out), vec![first[0].node]),
             Op::Custom(op, params) => {

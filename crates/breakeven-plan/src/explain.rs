@@ -26,6 +26,9 @@ pub(crate) fn describe(kernel: &Kernel) -> String {
             let batch = if k.batch.rank() == 0 { String::new() } else { format!("{} x ", k.batch) };
             format!("matmul {batch}[{}, {}] @ [{}, {}]{}", k.m, k.k, k.k, k.n, fused(k.post.rows()))
         }
+        Kernel::Scatter(k) => {
+            format!("{} {} into {}", k.combine.name(), shape(&k.updates.layout), shape(&k.out.layout))
+        }
         Kernel::Custom(k) => {
             let outs: Vec<String> = k.outs.iter().map(|out| shape(&out.layout)).collect();
             format!("custom {} giving {}", k.op.name(), outs.join(", "))

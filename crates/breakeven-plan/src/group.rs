@@ -17,7 +17,7 @@ pub(crate) enum Part {
     Pre,
     /// By the expression that gives the result.
     Post,
-    /// As it is: operands of products and custom operations, what is scanned, and sources and indices of gathers.
+    /// As it is: operands of products and custom operations, what is scanned, and what gathers and scatters take.
     Whole,
 }
 
@@ -124,11 +124,11 @@ pub(crate) fn base_reads(graph: &Graph, resolved: &Resolved, id: NodeId) -> Smal
     let node = graph.node(id);
     let axes: Option<Vec<usize>> = match &node.op {
         Op::Reduce(reduce) => Some(reduce.axes.to_vec()),
-        Op::RowWise(_, axis) | Op::Scan(Scan { axis, .. }) => Some(vec![*axis]),
+        Op::RowWise(_, axis) | Op::Scan(Scan { axis, .. }) | Op::Scatter(axis, _) => Some(vec![*axis]),
         _ => None,
     };
-    // What a scan folds is read as it is stored: it has no expression before it.
-    let part = if matches!(node.op, Op::Scan(_)) { Part::Whole } else { Part::Pre };
+    // What scans and scatters work on is read as it is stored: they have no expression before it.
+    let part = if matches!(node.op, Op::Scan(_) | Op::Scatter(..)) { Part::Whole } else { Part::Pre };
     let one = |input: &NodeId| {
         let seen = resolved.of(*input);
         match &axes {
@@ -147,7 +147,9 @@ pub(crate) fn base_storage(graph: &Graph, resolved: &Resolved, id: NodeId) -> La
     let node = graph.node(id);
     let stored = resolved.storage(id, &node.spec.shape);
     match node.op {
-        Op::RowWise(_, axis) | Op::Scan(Scan { axis, .. }) => stored.permute(&axes_last(stored.shape.rank(), &[axis])),
+        Op::RowWise(_, axis) | Op::Scan(Scan { axis, .. }) | Op::Scatter(axis, _) => {
+            stored.permute(&axes_last(stored.shape.rank(), &[axis]))
+        }
         _ => stored,
     }
 }
@@ -340,7 +342,7 @@ impl Grouping<'_> {
         let reads = base_reads(self.graph, self.resolved, id);
         let group = &self.groups[index];
         let fits = leaf.part == Part::Post && group.base.is_none() && self.has_room(group, 0, reads.len());
-        if !fits || moments(op) || matches!(op, Op::Gather(_) | Op::Scan(_) | Op::Custom(..)) {
+        if !fits || moments(op) || matches!(op, Op::Gather(_) | Op::Scan(_) | Op::Scatter(..) | Op::Custom(..)) {
             return None;
         }
         let stored = base_storage(self.graph, self.resolved, id);

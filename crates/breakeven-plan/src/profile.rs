@@ -167,6 +167,7 @@ pub fn class_name(class: Class) -> &'static str {
         Class::RowWise => "row_wise",
         Class::MatMul => "matmul",
         Class::Gather => "gather",
+        Class::Scatter => "scatter",
         Class::Custom(name) => name,
     }
 }

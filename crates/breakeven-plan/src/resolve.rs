@@ -130,6 +130,8 @@ fn role(graph: &Graph, id: NodeId) -> Role {
     match node.op {
         Op::Input => Role::Input,
         Op::View(_) | Op::Output(0) => Role::View,
+        // Without updates it is its source.
+        Op::Scatter(..) if graph.node(node.inputs[1]).spec.shape.is_empty() => Role::View,
         _ => Role::Compute,
     }
 }

@@ -26,6 +26,7 @@ fn kernels(program: &Program) -> Vec<String> {
         Kernel::MatMul(k) => format!("matmul{} {}", k.batch, k.post.rows()),
         Kernel::Scan(_) => "scan".to_owned(),
         Kernel::Gather(_) => "gather".to_owned(),
+        Kernel::Scatter(_) => "scatter".to_owned(),
         Kernel::Custom(k) => k.op.name().to_owned(),
     };
     program.kernels.iter().map(|fused| one(&fused.kernel)).collect()

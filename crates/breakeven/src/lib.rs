@@ -41,6 +41,7 @@ mod reduce;
 mod report;
 mod safetensors;
 mod scan;
+mod scatter;
 mod search;
 mod settings;
 mod tensor;
@@ -50,8 +51,8 @@ mod views;
 
 pub use breakeven_device::{Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes};
 pub use breakeven_ir::{
-    Any, CallError, CustomInputs, CustomOp, CustomOutputs, DType, Element, Float, Fold, Integer, Kind, Logic, MapDef,
-    Number, Row, Shape, Spec, Tolerance, Wgsl, Word, row,
+    Any, CallError, Combine, CustomInputs, CustomOp, CustomOutputs, DType, Element, Float, Fold, Integer, Kind, Logic,
+    MapDef, Number, Row, Shape, Spec, Tolerance, Wgsl, Word, row,
 };
 pub use breakeven_plan::{Decision, DeviceId, DeviceProfile, Frozen, Plan, Profile};
 pub use builder::EngineBuilder;

@@ -74,7 +74,7 @@ impl Tensor {
     pub fn gather(&self, along: isize, index: &Tensor) -> Tensor {
         let at = Location::caller();
         let Ok(spec) = &self.0.spec else { return self.clone() };
-        match axis("gather", along, spec.shape.rank()).and_then(|a| Ok((a, index.within(spec.shape[a])?))) {
+        match axis("gather", along, spec.shape.rank()).and_then(|a| Ok((a, index.within("gather", spec.shape[a])?))) {
             Ok((axis, ())) => Tensor::apply(Op::Gather(axis), &[self, index], at),
             Err(error) => Tensor::wrong(&self.0.engine, error.of(&[spec]).at(at)),
         }
@@ -158,12 +158,12 @@ impl Tensor {
     }
 
     /// An error when host-known indices leave an axis of `extent`.
-    fn within(&self, extent: usize) -> Result<(), CallError> {
+    pub(crate) fn within(&self, operation: &'static str, extent: usize) -> Result<(), CallError> {
         let bad = self.host_indices().and_then(|all| {
             let outside = |&&i: &&i64| i < -(extent as i64) || i >= extent as i64;
             all.iter().find(outside).copied()
         });
-        let message = |i| CallError::new("gather", format!("index {i} leaves an axis of extent {extent}"));
+        let message = |i| CallError::new(operation, format!("index {i} leaves an axis of extent {extent}"));
         bad.map_or(Ok(()), |i| Err(message(i)))
     }
 }

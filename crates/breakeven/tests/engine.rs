@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use breakeven::{DType, Engine, Error, Fold, Scan, Tensor, concat, stack};
+use breakeven::{Combine, DType, Engine, Error, Fold, Scan, Tensor, concat, stack};
 
 fn engine() -> Engine {
     Engine::builder().gpus(false).no_cache().build().unwrap()
@@ -92,6 +92,47 @@ fn running_folds_go_both_ways() {
     assert_eq!(bytes.scan(0, Scan { exclusive: true, ..Scan::of(Fold::Min) }).to_vec::<u8>().unwrap(), [255, 200, 100]);
     let wrong = x.scan(0, Scan::of(Fold::Mean)).to_vec::<f32>().unwrap_err();
     assert!(wrong.to_string().contains("no running mean"), "{wrong}");
+}
+
+#[test]
+fn updates_are_placed_by_index() {
+    let e = engine();
+    let x = count(&e, &[3, 2]);
+    let index = e.from_vec(vec![2i64, 0, -1, 0], [2, 2]);
+    let updates = e.tensor(&[10.0, 20.0, 30.0, 40.0], [2, 2]);
+    check(&x.scatter(0, &index, &updates), &[3, 2], &[0.0, 40.0, 2.0, 3.0, 30.0, 5.0]);
+    check(&x.scatter_add(0, &index, &updates), &[3, 2], &[0.0, 61.0, 2.0, 3.0, 44.0, 5.0]);
+    check(&x.scatter_with(0, &index, &updates, Combine::Max), &[3, 2], &[0.0, 40.0, 2.0, 3.0, 30.0, 5.0]);
+    let fewer = (index.slice(1, ..1), updates.slice(1, ..1));
+    check(&x.scatter(0, &fewer.0, &fewer.1), &[3, 2], &[0.0, 1.0, 2.0, 3.0, 30.0, 5.0]);
+    check(&x.scatter(0, &index.slice(0, ..0), &updates.slice(0, ..0)), &[3, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    let outside = x.scatter(0, &e.from_vec(vec![3i32, 0], [1, 2]), &updates.slice(0, ..1)).to_vec::<f32>().unwrap_err();
+    assert!(outside.to_string().contains("index 3 leaves"), "{outside}");
+    // What is computed is not known on the host.
+    let computed = &e.from_vec(vec![3i32, 0], [1, 2]) + 0;
+    check(&x.scatter(0, &computed, &updates.slice(0, ..1)), &[3, 2], &[0.0, 20.0, 2.0, 3.0, 4.0, 5.0]);
+    let wrong = x.scatter(0, &index, &updates.slice(0, ..1)).to_vec::<f32>().unwrap_err();
+    assert!(wrong.to_string().contains("one shape"), "{wrong}");
+}
+
+#[test]
+fn elements_and_slices_are_picked_and_placed_by_several_indices() {
+    let e = engine();
+    let x = count(&e, &[3, 2]);
+    let index = e.from_vec(vec![2i64, 0, -1, 1], [2, 2]);
+    check(&x.take_along(0, &index), &[2, 2], &[4.0, 1.0, 4.0, 3.0]);
+    check(&x.take_along(1, &index.slice(0, 1..).slice(1, ..1)), &[1, 1], &[1.0]);
+    let computed = &e.from_vec(vec![5i64, 1], [1, 2]) + 0;
+    check(&x.take_along(0, &computed), &[1, 2], &[f32::NAN, 3.0]);
+    let places = &e.from_vec(vec![2i64, 0, -1, 1, 0, 2], [3, 2]) + 0;
+    check(&x.gather_nd(&places), &[3], &[4.0, 5.0, f32::NAN]);
+    check(&x.gather_nd(&e.from_vec(vec![1i32, -3], [2, 1])), &[2, 2], &[2.0, 3.0, 0.0, 1.0]);
+    let updates = e.tensor(&[10.0, 20.0, 30.0], [3]);
+    check(&x.scatter_nd(&places, &updates, Combine::Add), &[3, 2], &[0.0, 1.0, 2.0, 3.0, 14.0, 25.0]);
+    let rows = e.from_vec(vec![1i32, 1, 7], [3, 1]);
+    let slices = count(&e, &[3, 2]);
+    check(&x.scatter_nd(&(&rows + 0), &slices, Combine::Set), &[3, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    check(&x.scatter_nd(&(&rows + 0), &slices, Combine::Add), &[3, 2], &[0.0, 1.0, 4.0, 7.0, 4.0, 5.0]);
 }
 
 #[test]

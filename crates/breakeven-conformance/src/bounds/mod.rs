@@ -12,6 +12,7 @@ mod matmul;
 mod rounding;
 mod row_wise;
 mod scan;
+mod scatter;
 mod slack;
 
 pub use bound::Bound;
@@ -42,6 +43,7 @@ pub fn bounds(kernel: &Kernel, inputs: &[&[u8]], rules: Rules) -> Vec<Vec<Bound>
         Kernel::Scan(k) => vec![scan::scan(k, inputs, rules)],
         Kernel::RowWise(k) => vec![row_wise::row_wise(k, inputs, rules)],
         Kernel::MatMul(k) => vec![matmul::matmul(k, inputs, rules)],
+        Kernel::Scatter(k) => vec![scatter::scatter(k, inputs, rules)],
         Kernel::Gather(k) => vec![gather::gather(k, inputs)],
         Kernel::Custom(k) => custom::custom(k, inputs, rules),
     }

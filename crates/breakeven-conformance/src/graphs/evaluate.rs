@@ -1,8 +1,8 @@
 //! The meaning of a graph, node by node, dense, in double precision: nothing of the planner, no rounding to f32.
 
 use breakeven_ir::{
-    DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, Node, NodeId, Op, Operand, Reduce,
-    ReduceRows, RowWiseKernel, Scalar, ScanRows, Shape, Spec,
+    Combine, DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, Node, NodeId, Op, Operand, Reduce,
+    ReduceRows, RowWiseKernel, Scalar, ScanRows, Scatter, Shape, Spec,
 };
 
 /// Elements of every node in row-major order; `inputs` gives the bytes of inputs as the graph types them.
@@ -99,6 +99,7 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
             Kernel::Map(Map { expr: builder.finish(cast), params: vec![], inputs, out })
         }
         Op::Reduce(reduce) => reduction(reduce, &inputs[0], &out),
+        Op::Scatter(axis, combine) => scattered(*axis, *combine, &inputs),
         Op::Scan(scan) => {
             let (length, last) = (out.layout.shape[scan.axis], out.layout.shape.rank() - 1);
             let mut layout = axes_last(&inputs[0].layout, &[scan.axis]);
@@ -163,6 +164,13 @@ fn matmul(a: &Operand, b: &Operand, out: &Operand) -> Kernel {
         inputs: vec![],
         out: out.clone(),
     })
+}
+
+fn scattered(axis: usize, combine: Combine, inputs: &[Operand]) -> Kernel {
+    let turned = |o: &Operand| Operand::new(o.dtype, axes_last(&o.layout, &[axis]));
+    let (source, index, updates) = (turned(&inputs[0]), turned(&inputs[1]), turned(&inputs[2]));
+    let (outer, out) = (inputs[0].layout.shape.without(axis), source.clone());
+    Kernel::Scatter(Scatter { combine, outer, source, index, updates, out })
 }
 
 fn axes_last(layout: &Layout, axes: &[usize]) -> Layout {

@@ -1,6 +1,6 @@
 //! Random graphs and data from a seed.
 
-use breakeven_ir::{DType, Fold, Graph, Kind, MAPS, NodeId, Op, RowWise, Scalar, Scan, Shape, Spec};
+use breakeven_ir::{Combine, DType, Fold, Graph, Kind, MAPS, NodeId, Op, RowWise, Scalar, Scan, Shape, Spec};
 
 use super::Write;
 use crate::data::Random;
@@ -118,7 +118,7 @@ impl Grow {
             return None;
         }
         let dtype = self.w.0.node(x).spec.dtype;
-        match self.random.below(17) {
+        match self.random.below(18) {
             0 | 1 if self.dtypes.len() > 1 => {
                 let to = *self.random.pick(&self.dtypes);
                 (to != dtype).then(|| self.w.op(Op::Cast(to), &[x]))
@@ -133,6 +133,7 @@ impl Grow {
             7..10 => Some(self.looked_at(x, &dims)),
             10 => Some(self.folded(x, &dims)),
             16 if !dims.is_empty() && dtype != DType::Bool => Some(self.scanned(x, &dims)),
+            17 if !dims.is_empty() => Some(self.scattered(x, &dims)),
             11 | 12 if !dims.is_empty() && dtype.is_float() => Some(self.row_wise(x, dims.len())),
             13 if dims.len() >= 2 && dtype != DType::Bool => Some(self.matmul(x, &dims)),
             14 if !dims.is_empty() => Some(self.joined(x, dims.len())),
@@ -257,6 +258,29 @@ impl Grow {
         let first = self.w.reduce(fold, x, &axes);
         let second = fold == Fold::Moments && self.random.below(2) == 0;
         if second { self.w.op(Op::Output(1), &[first]) } else { first }
+    }
+
+    /// Some updates, or none; sums of a few are halved.
+    fn scattered(&mut self, x: NodeId, dims: &[usize]) -> NodeId {
+        let axis = self.random.below(dims.len());
+        let is_shared = self.random.below(2) == 0;
+        let mut shape = dims.to_vec();
+        shape[axis] = self.random.below(4);
+        let few: Vec<usize> =
+            shape.iter().enumerate().map(|(a, &n)| if a != axis && is_shared { 1 } else { n }).collect();
+        let index = self.w.0.input(Spec::new(self.index, few.as_slice()));
+        let index = self.w.broadcast(index, &shape);
+        let dtype = self.w.0.node(x).spec.dtype;
+        let updates = self.w.0.input(Spec::new(dtype, shape.as_slice()));
+        let bounded = [Combine::Set, Combine::Add, Combine::Max, Combine::Min];
+        let defined: Vec<Combine> = bounded.into_iter().filter(|combine| combine.has(dtype)).collect();
+        let combine = *self.random.pick(&defined);
+        let made = self.w.op(Op::Scatter(axis, combine), &[x, index, updates]);
+        if combine != Combine::Add || !dtype.is_float() {
+            return made;
+        }
+        let half = self.number_beside(x, 0.5);
+        self.w.map("mul", &[made, half])
     }
 
     /// Sums are divided by their number of terms, so that they stay bounded. An extreme of nothing would be infinite.

@@ -1,8 +1,8 @@
 //! One kernel of each sort at each type, to ask a device what it supports.
 
-use breakeven_ir::{DType, Kernel, Layout, Shape};
+use breakeven_ir::{Combine, DType, Kernel, Layout, Shape};
 
-use super::{casts, copies, gathers, maps, matmuls, reductions, row_wise, scans};
+use super::{casts, copies, gathers, maps, matmuls, reductions, row_wise, scans, scatters};
 
 /// Name, type and kernel; those of one name together.
 pub fn witnesses() -> Vec<(String, DType, Kernel)> {
@@ -41,6 +41,11 @@ pub fn witnesses() -> Vec<(String, DType, Kernel)> {
     for index in [DType::I64, DType::I32] {
         let kernel = |d| gathers::kernel(d, index);
         all.extend(DType::ALL.map(|d| (format!("gather by {index}"), d, kernel(d))));
+    }
+    for combine in Combine::ALL {
+        let defined = DType::ALL.into_iter().filter(|&d| combine.has(d));
+        let kernel = |d| Kernel::Scatter(scatters::plain(combine, d, DType::I32, &Shape::from(3), [5, 4]));
+        all.extend(defined.map(|d| (combine.name().to_owned(), d, kernel(d))));
     }
     all
 }

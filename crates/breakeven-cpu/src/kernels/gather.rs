@@ -73,7 +73,7 @@ impl CpuGather {
         let (outer, pick) = (self.outer.run(outer, 1), self.picks.run(pick, 1));
         let index_at = self.picks.place(&self.pick_axes[1], &pick) * self.index.bytes() as isize;
         // SAFETY: the index operand holds every pick.
-        let index = unsafe { self.read_index(bound.input(1).wrapping_offset(index_at)) };
+        let index = unsafe { read_index(self.index, bound.input(1).wrapping_offset(index_at)) };
         let index = if index < 0 { index.wrapping_add(self.extent) } else { index };
         let to = self.outer.place(&self.outer_axes[0], &outer) + self.picks.place(&self.pick_axes[0], &pick);
         let to = bound.output(0).wrapping_offset(to * width);
@@ -84,22 +84,6 @@ impl CpuGather {
                 self.copy(bound.input(0).wrapping_offset(from * width), to);
             } else {
                 self.fill(to);
-            }
-        }
-    }
-
-    unsafe fn read_index(&self, at: *const u8) -> i64 {
-        // SAFETY: the caller's contract; operands are aligned when they are bound.
-        unsafe {
-            match self.index {
-                DType::I64 => at.cast::<i64>().read(),
-                DType::I32 => i64::from(at.cast::<i32>().read()),
-                DType::I16 => i64::from(at.cast::<i16>().read()),
-                DType::I8 => i64::from(at.cast::<i8>().read()),
-                DType::U64 => i64::try_from(at.cast::<u64>().read()).unwrap_or(i64::MAX),
-                DType::U32 => i64::from(at.cast::<u32>().read()),
-                DType::U16 => i64::from(at.cast::<u16>().read()),
-                _ => i64::from(at.read()),
             }
         }
     }
@@ -158,6 +142,26 @@ impl CpuGather {
                 }
             }
         });
+    }
+}
+
+/// An index of type `dtype`.
+///
+/// # Safety
+/// One must be readable at `at`, aligned.
+pub(super) unsafe fn read_index(dtype: DType, at: *const u8) -> i64 {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match dtype {
+            DType::I64 => at.cast::<i64>().read(),
+            DType::I32 => i64::from(at.cast::<i32>().read()),
+            DType::I16 => i64::from(at.cast::<i16>().read()),
+            DType::I8 => i64::from(at.cast::<i8>().read()),
+            DType::U64 => i64::try_from(at.cast::<u64>().read()).unwrap_or(i64::MAX),
+            DType::U32 => i64::from(at.cast::<u32>().read()),
+            DType::U16 => i64::from(at.cast::<u16>().read()),
+            _ => i64::from(at.read()),
+        }
     }
 }
 

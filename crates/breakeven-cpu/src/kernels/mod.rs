@@ -10,6 +10,7 @@ mod products;
 mod reduce;
 mod row_wise;
 mod scan;
+mod scatter;
 mod transpose;
 
 use breakeven_device::DeviceError;
@@ -25,6 +26,7 @@ use matmul::CpuMatMul;
 use reduce::CpuReduce;
 use row_wise::CpuRowWise;
 use scan::CpuScan;
+use scatter::CpuScatter;
 
 /// What kernels run on.
 #[derive(Debug)]
@@ -46,6 +48,7 @@ pub(crate) enum Compiled {
     RowWise(CpuRowWise),
     MatMul(CpuMatMul),
     Gather(CpuGather),
+    Scatter(CpuScatter),
     Custom(CpuCustom),
     /// It writes nothing.
     Nothing,
@@ -61,6 +64,7 @@ pub(crate) fn compile(machine: &Machine, kernel: &Kernel) -> Result<Compiled, Un
         Kernel::Scan(k) => Compiled::Scan(CpuScan::new(k, ns)?),
         Kernel::RowWise(k) => Compiled::RowWise(CpuRowWise::new(machine, k, ns)?),
         Kernel::MatMul(k) => Compiled::MatMul(CpuMatMul::new(machine, k, ns)?),
+        Kernel::Scatter(k) => Compiled::Scatter(CpuScatter::new(k, ns)?),
         Kernel::Gather(k) => Compiled::Gather(CpuGather::new(k, ns)),
         Kernel::Custom(k) => Compiled::Custom(CpuCustom::new(k)?),
     };
@@ -87,6 +91,7 @@ impl Compiled {
                 Compiled::RowWise(k) => k.run(machine, bound),
                 Compiled::MatMul(k) => k.run(machine, bound),
                 Compiled::Gather(k) => k.run(machine, bound),
+                Compiled::Scatter(k) => k.run(machine, bound),
                 Compiled::Custom(k) => return k.run(bound),
                 Compiled::Nothing => {}
             }
@@ -149,6 +154,7 @@ impl Machine {
             }
             Kernel::MatMul(k) => (self.flops(&k.post) * elements, 2.0 * elements * k.k as f64),
             Kernel::Gather(_) | Kernel::Custom(_) => (0.0, 0.0),
+            Kernel::Scatter(k) => (k.updates.layout.shape.elements() as f64, 0.0),
         };
         let inputs = kernel.inputs();
         let read = if matches!(kernel, Kernel::Gather(_)) { &inputs[1..] } else { &inputs[..] };

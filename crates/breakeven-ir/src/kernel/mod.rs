@@ -10,6 +10,7 @@ mod matmul;
 mod reduce;
 mod row_wise;
 mod scan;
+mod scatter;
 mod widen;
 
 pub use custom::Custom;
@@ -19,6 +20,7 @@ pub use matmul::MatMul;
 pub use reduce::ReduceRows;
 pub use row_wise::RowWiseKernel;
 pub use scan::ScanRows;
+pub use scatter::Scatter;
 
 use crate::{DType, Expr, Layout, Scalar};
 
@@ -63,6 +65,8 @@ pub enum Kernel {
     MatMul(MatMul),
     /// Picks slices by index.
     Gather(Gather),
+    /// Combines elements with updates by index.
+    Scatter(Scatter),
     /// An operation of the user's own.
     Custom(Custom),
 }
@@ -91,6 +95,8 @@ pub enum Class {
     MatMul,
     /// Gather.
     Gather,
+    /// Scatter.
+    Scatter,
     /// A custom operation, by its name.
     Custom(&'static str),
 }
@@ -105,6 +111,7 @@ impl Kernel {
             Kernel::RowWise(_) => Class::RowWise,
             Kernel::MatMul(_) => Class::MatMul,
             Kernel::Gather(_) => Class::Gather,
+            Kernel::Scatter(_) => Class::Scatter,
             Kernel::Custom(k) => Class::Custom(k.op.name()),
         }
     }
@@ -118,6 +125,7 @@ impl Kernel {
             Kernel::RowWise(k) => k.inputs.iter().collect(),
             Kernel::MatMul(k) => [&k.a, &k.b].into_iter().chain(&k.inputs).collect(),
             Kernel::Gather(k) => vec![&k.source, &k.index],
+            Kernel::Scatter(k) => vec![&k.source, &k.index, &k.updates],
             Kernel::Custom(k) => k.inputs.iter().collect(),
         }
     }
@@ -131,6 +139,7 @@ impl Kernel {
             Kernel::RowWise(k) => vec![&k.out],
             Kernel::MatMul(k) => vec![&k.out],
             Kernel::Gather(k) => vec![&k.out],
+            Kernel::Scatter(k) => vec![&k.out],
             Kernel::Custom(k) => k.outs.iter().collect(),
         }
     }
@@ -142,7 +151,7 @@ impl Kernel {
             Kernel::Reduce(k) => &k.params,
             Kernel::RowWise(k) => &k.params,
             Kernel::MatMul(k) => &k.params,
-            Kernel::Scan(_) | Kernel::Gather(_) => &[],
+            Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Scatter(_) => &[],
             Kernel::Custom(k) => &k.params,
         }
     }
@@ -156,6 +165,7 @@ impl Kernel {
             Kernel::RowWise(k) => k.flops(),
             Kernel::MatMul(k) => k.flops(),
             Kernel::Gather(_) => 0,
+            Kernel::Scatter(k) => k.updates.layout.shape.elements() as u64,
             Kernel::Custom(k) => k.flops(),
         };
         let touched = |operands: Vec<&Operand>| operands.iter().map(|o| o.touched_bytes()).sum::<u64>();
@@ -177,6 +187,7 @@ impl Kernel {
             Kernel::RowWise(k) => k.reference(inputs, outputs),
             Kernel::MatMul(k) => k.reference(inputs, outputs),
             Kernel::Gather(k) => k.reference(inputs, outputs),
+            Kernel::Scatter(k) => k.reference(inputs, outputs),
             Kernel::Custom(k) => k.reference(inputs, outputs),
         }
     }

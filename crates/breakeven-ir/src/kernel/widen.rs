@@ -50,7 +50,7 @@ impl Kernel {
                 params: params(&[&k.post], &k.params),
                 ..k.clone()
             }),
-            Kernel::Gather(_) | Kernel::Scan(_) | Kernel::Custom(_) => self.clone(),
+            Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Scan(_) | Kernel::Custom(_) => self.clone(),
         })
     }
 
@@ -65,7 +65,7 @@ impl Kernel {
             Kernel::Reduce(k) => vec![&k.pre, &k.post],
             Kernel::RowWise(k) => vec![&k.pre, &k.post],
             Kernel::MatMul(k) => vec![&k.post],
-            Kernel::Gather(_) | Kernel::Scan(_) | Kernel::Custom(_) => vec![],
+            Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Scan(_) | Kernel::Custom(_) => vec![],
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Parts of a kernel along one axis of its result, for devices that cannot see all of it at once.
 
-use breakeven_ir::{Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows, Shape};
+use breakeven_ir::{Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows, Scatter, Shape};
 
 /// A stretch of an axis.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,7 @@ pub(crate) fn axes(kernel: &Kernel) -> &[usize] {
         Kernel::RowWise(k) => &k.outer,
         Kernel::MatMul(k) => &k.out.layout.shape,
         Kernel::Gather(k) => &k.out.layout.shape,
+        Kernel::Scatter(k) => &k.outer,
         // Only its own code knows what an element of the result needs.
         Kernel::Custom(_) => &[],
     }
@@ -47,6 +48,14 @@ pub(crate) fn part(kernel: &Kernel, stretch: Stretch) -> Kernel {
         }
         Kernel::MatMul(k) => Kernel::MatMul(part_of_product(k, stretch)),
         Kernel::Gather(k) => Kernel::Gather(part_of_gather(k, stretch)),
+        Kernel::Scatter(k) => Kernel::Scatter(Scatter {
+            combine: k.combine,
+            outer: shorter(&k.outer, stretch),
+            source: cut(&k.source, stretch),
+            index: cut(&k.index, stretch),
+            updates: cut(&k.updates, stretch),
+            out: cut(&k.out, stretch),
+        }),
         Kernel::Custom(_) => unreachable!("it has no axes to be cut along"),
     }
 }

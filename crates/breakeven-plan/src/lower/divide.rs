@@ -56,7 +56,7 @@ fn has_epilogue(kernel: &Kernel) -> bool {
         Kernel::MatMul(k) => !k.post.is_identity(),
         Kernel::Reduce(k) => !k.post.is_identity(),
         Kernel::RowWise(k) => !k.post.is_identity(),
-        Kernel::Map(_) | Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Custom(_) => false,
+        Kernel::Map(_) | Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Custom(_) => false,
     }
 }
 
@@ -76,7 +76,9 @@ fn detach_epilogue(piece: &Piece, fresh: usize) -> (Piece, Piece) {
             let post = take_post(&mut k.post);
             (post, k.params.split_off(k.pre.params()), k.inputs.split_off(k.pre.args().len()), &mut k.out)
         }
-        Kernel::Map(_) | Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Custom(_) => unreachable!("it has no epilogue"),
+        Kernel::Map(_) | Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Custom(_) => {
+            unreachable!("it has no epilogue")
+        }
     };
     let between = Operand::new(post.args()[0], Layout::dense(out.layout.shape.clone()));
     let out = std::mem::replace(out, between.clone());

@@ -1,8 +1,8 @@
 //! The meaning of a graph, node by node: every node dense, no fusion, nothing of the planner.
 
 use breakeven_ir::{
-    Expr, Gather, Graph, Kernel, Kind, Layout, Map, MatMul, NodeId, Op, Operand, Reduce, ReduceRows, RowWiseKernel,
-    Scalar, Scan, ScanRows, Shape, Spec,
+    Combine, Expr, Gather, Graph, Kernel, Kind, Layout, Map, MatMul, NodeId, Op, Operand, Reduce, ReduceRows,
+    RowWiseKernel, Scalar, Scan, ScanRows, Scatter, Shape, Spec,
 };
 
 /// Dense bytes of every node; `inputs` gives those of inputs.
@@ -92,6 +92,7 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
         }
         Op::Reduce(reduce) => reduction(reduce, specs[0], out),
         Op::Scan(scan) => scanned(scan, out),
+        Op::Scatter(axis, combine) => scattered(*axis, *combine, &inputs),
         Op::RowWise(kind, axis) => {
             let order: Vec<usize> = (0..out.shape.rank()).filter(|a| a != axis).chain([*axis]).collect();
             let layout = inputs[0].layout.permute(&order);
@@ -137,4 +138,13 @@ fn scanned(scan: &Scan, out: &Spec) -> Kernel {
     let operand = Operand::new(out.dtype, layout);
     let (fold, exclusive, outer) = (scan.fold, scan.exclusive, out.shape.without(scan.axis));
     Kernel::Scan(ScanRows { fold, outer, length, exclusive, input: operand.clone(), out: operand })
+}
+
+fn scattered(axis: usize, combine: Combine, inputs: &[Operand]) -> Kernel {
+    let rest = (0..inputs[0].layout.shape.rank()).filter(|a| *a != axis);
+    let order: Vec<usize> = rest.chain([axis]).collect();
+    let operand = |k: usize| Operand::new(inputs[k].dtype, inputs[k].layout.permute(&order));
+    let (source, index, updates, out) = (operand(0), operand(1), operand(2), operand(0));
+    let outer = inputs[0].layout.shape.without(axis);
+    Kernel::Scatter(Scatter { combine, outer, source, index, updates, out })
 }

@@ -8,7 +8,8 @@ use breakeven_plan::{
     class_name, plan,
 };
 
-pub const CLASSES: [Class; 6] = [Class::Map, Class::Reduce, Class::Scan, Class::RowWise, Class::MatMul, Class::Gather];
+pub const CLASSES: [Class; 7] =
+    [Class::Scatter, Class::Map, Class::Reduce, Class::Scan, Class::RowWise, Class::MatMul, Class::Gather];
 
 /// A device that the tests describe.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! Random graphs and data from a seed.
 
-use breakeven_ir::{DType, Fold, Graph, NodeId, Op, Reduce, RowWise, Scalar, Scan, Shape, Spec, View};
+use breakeven_ir::{Combine, DType, Fold, Graph, NodeId, Op, Reduce, RowWise, Scalar, Scan, Shape, Spec, View};
 
 use super::Write;
 
@@ -71,7 +71,8 @@ fn grow(w: &mut Write, random: &mut Random, known: &[NodeId]) -> Option<NodeId> 
     if w.0.node(x).spec.dtype == DType::Bool {
         return Some(from_mask(w, random, known, x, &shape));
     }
-    match random.below(19) {
+    match random.below(20) {
+        19 if !dims.is_empty() => Some(scattered(w, random, known, x, &dims)),
         18 if !dims.is_empty() => {
             let fold = random.pick(&[Fold::Sum, Fold::Max, Fold::Min]);
             let (exclusive, reverse) = (fold == Fold::Sum && random.below(2) == 0, random.below(2) == 0);
@@ -122,6 +123,20 @@ fn sliced(w: &mut Write, random: &mut Random, x: NodeId, dims: &[usize]) -> Node
     let start = random.below(dims[axis] - count + 1);
     let flip = random.below(2) == 0;
     if flip { w.slice(x, axis, start + count - 1, count, -1) } else { w.slice(x, axis, start, count, 1) }
+}
+
+fn scattered(w: &mut Write, random: &mut Random, known: &[NodeId], x: NodeId, dims: &[usize]) -> NodeId {
+    let axis = random.below(dims.len());
+    let mut shape = dims.to_vec();
+    shape[axis] = random.below(4);
+    let is_shared = random.below(2) == 0;
+    let extent = |a: usize| if a == axis || !is_shared { shape[a] } else { 1 };
+    let few: Vec<usize> = (0..dims.len()).map(extent).collect();
+    let index = w.0.input(Spec::new(DType::I64, few.as_slice()));
+    let index = w.broadcast(index, &shape);
+    let updates = fitting(w, random, known, &Shape::from(shape.as_slice()));
+    let updates = w.broadcast(updates, &shape);
+    w.op(Op::Scatter(axis, random.pick(&Combine::ALL)), &[x, index, updates])
 }
 
 fn windowed(w: &mut Write, random: &mut Random, x: NodeId, dims: &[usize]) -> NodeId {

@@ -9,6 +9,7 @@ mod reduce;
 mod row_wise;
 mod rows;
 mod scan;
+mod scatter;
 mod touch;
 
 pub use batch::{Planned, plan_all};
@@ -83,6 +84,7 @@ pub fn plan(launch: &Launch, shaping: &Shaping) -> Result<Plan, Unsupported> {
         Kernel::Scan(k) => scan::plan(&mut plan, k, inputs, outputs)?,
         Kernel::RowWise(k) => row_wise::plan(&mut plan, k, inputs, outputs)?,
         Kernel::MatMul(k) => matmul::plan(&mut plan, k, inputs, outputs)?,
+        Kernel::Scatter(k) => scatter::plan(&mut plan, k, inputs, outputs)?,
         Kernel::Gather(k) => gather::plan(&mut plan, k, &inputs, outputs),
         Kernel::Custom(k) => custom::plan(&mut plan, k, inputs, outputs)?,
     }

@@ -29,6 +29,13 @@ impl Shader {
             .expect("strings take text");
     }
 
+    /// Declares a storage buffer of words that invocations change together.
+    pub fn atomics(&mut self, index: usize) {
+        let place = index + 1;
+        writeln!(self.bindings, "@group(0) @binding({place}) var<storage, read_write> b{index}: array<atomic<u32>>;")
+            .expect("strings take text");
+    }
+
     /// Declares memory of the workgroup.
     pub fn shared(&mut self, name: &str, kind: &str) {
         writeln!(self.shared, "var<workgroup> {name}: {kind};").expect("strings take text");

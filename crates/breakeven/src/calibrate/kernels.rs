@@ -1,8 +1,8 @@
 //! What is run to measure each class of kernels: one shape that is bound by arithmetic and one that is bound by memory.
 
 use breakeven_ir::{
-    Class, DType, Expr, ExprBuilder, Fold, Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, Row, RowWise,
-    RowWiseKernel, ScanRows, Shape,
+    Class, Combine, DType, Expr, ExprBuilder, Fold, Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, Row,
+    RowWise, RowWiseKernel, ScanRows, Scatter, Shape,
 };
 
 /// A class and the kernels that measure it.
@@ -29,6 +29,7 @@ pub(super) const PROBES: &[Probe] = &[
         memory: thin,
     },
     Probe { class: Class::Gather, sizes: ELEMENTS, math: gather, memory: gather },
+    Probe { class: Class::Scatter, sizes: ELEMENTS, math: scatter, memory: scatter },
 ];
 
 /// The least a launch can do.
@@ -157,5 +158,20 @@ fn gather(n: usize) -> Kernel {
         source: dense(&[rows, 16]),
         index: Operand::new(DType::I64, Layout::dense(rows)),
         out: dense(&[rows, 16]),
+    })
+}
+
+/// Rows of 16 added to one table.
+fn scatter(n: usize) -> Kernel {
+    let rows = n / 16;
+    let turned = || Operand::new(DType::F32, Layout::dense([rows, 16]).permute(&[1, 0]));
+    let index = Layout::dense([1, rows]).broadcast(&[16, rows].into()).expect("extents of 1 broadcast");
+    Kernel::Scatter(Scatter {
+        combine: Combine::Add,
+        outer: Shape::from(16),
+        source: turned(),
+        index: Operand::new(DType::I32, index),
+        updates: turned(),
+        out: turned(),
     })
 }

@@ -6,6 +6,7 @@ mod conv;
 mod create;
 mod normalise;
 mod pad;
+mod places;
 mod pool;
 mod random;
 mod recurrent;
