@@ -3,14 +3,15 @@
 
 mod case;
 mod compare;
+#[path = "../shared/devices.rs"]
+mod devices;
 mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::{Context, bail};
-use breakeven::{Deadline, DeviceId, Engine};
+use anyhow::Context;
+use breakeven::Engine;
 use clap::Parser;
 
 use case::{Case, Outcome};
@@ -47,7 +48,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let mut cases = case::read(&args.cases)?;
     cases.retain(|case| case.name.contains(&args.only));
-    let engine = engine(&args.on)?;
+    let engine = devices::engine(&args.on)?;
     let columns: Vec<Column> =
         args.on.iter().map(|name| column(name, &engine, &cases, &args)).collect::<Result<_, _>>()?;
     let table = table::write(&cases, &columns);
@@ -65,16 +66,8 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!passed)))
 }
 
-/// One engine for all cases; GPUs only where one is named.
-fn engine(names: &[String]) -> anyhow::Result<Engine> {
-    let gpus = names.iter().any(|name| name != "cpu");
-    let engine = Engine::builder().gpus(gpus).software(true).build()?;
-    engine.ready(Deadline::after(Duration::from_mins(2)))?;
-    Ok(engine)
-}
-
 fn column(name: &str, engine: &Engine, cases: &[Case], args: &Args) -> anyhow::Result<Column> {
-    let device = id(engine, name)?;
+    let device = devices::id(engine, name)?;
     let mut outcomes = Vec::new();
     for case in cases {
         let outcome = case.run(&args.cases, engine, device);
@@ -88,14 +81,6 @@ fn column(name: &str, engine: &Engine, cases: &[Case], args: &Args) -> anyhow::R
     let ours = cases.iter().zip(&outcomes).filter(|(case, _)| case.ours);
     let (ours, all) = (ours.clone().filter(|(_, o)| **o == Outcome::Passed).count(), ours.count());
     println!("{name}: {passed} of {} passed, {failed} failed; {ours} of {all} of our types", cases.len());
-    let device = table::describe(engine, name);
+    let device = devices::describe(engine, name);
     Ok(Column { device, outcomes })
-}
-
-fn id(engine: &Engine, name: &str) -> anyhow::Result<DeviceId> {
-    let devices = engine.devices();
-    match devices.iter().find(|device| device.name == name) {
-        Some(device) => Ok(device.id),
-        None => bail!("there is no device {name}, but {:?}", devices.iter().map(|d| &d.name).collect::<Vec<_>>()),
-    }
 }

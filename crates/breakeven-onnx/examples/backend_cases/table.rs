@@ -3,26 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use breakeven::Engine;
-
 use crate::Column;
 use crate::case::{Case, Outcome};
 
 /// How many names of cases a line shows.
 const NAMED: usize = 3;
-
-/// A device as the head of its column: drivers tell their version, which would change the page without reason.
-pub fn describe(engine: &Engine, name: &str) -> String {
-    let devices = engine.devices();
-    let device = devices.iter().find(|device| device.name == name);
-    match device {
-        Some(_) if name == "cpu" => "CPU".to_owned(),
-        Some(device) if device.info.name.contains("llvmpipe") => "lavapipe".to_owned(),
-        Some(device) if device.info.name.contains("SwiftShader") => "SwiftShader".to_owned(),
-        Some(device) => device.info.name.clone(),
-        None => name.to_owned(),
-    }
-}
 
 /// The whole page.
 pub fn write(cases: &[Case], columns: &[Column]) -> String {
