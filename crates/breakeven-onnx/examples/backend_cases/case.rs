@@ -15,7 +15,11 @@ use crate::compare;
 const MOST_DATA_SETS: usize = 1000;
 
 /// Cases, by the beginning of their name, whose expected values are not ones that an implementation must give.
-const INCOMPARABLE: [(&str, &str); 2] = [
+const INCOMPARABLE: [(&str, &str); 3] = [
+    (
+        "test_attention_4d_causal_fp16",
+        "it expects 0.46948 where the exact value is 0.46919, and allows less than the distance to the nearest f16, 0.46899",
+    ),
     ("test_bernoulli", "its values were drawn by numpy, and the standard fixes no generator"),
     ("test_dft_inverse", "it expects 1.9e-7 where the exact value is 0, and allows 1e-7"),
 ];

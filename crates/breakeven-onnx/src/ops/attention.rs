@@ -2,7 +2,7 @@
 
 use breakeven::{DType, Pad, Tensor, concat, stack};
 
-use super::{Operator, extents, many, one};
+use super::{Operator, extents, many, one, plus};
 use crate::call::{Call, Result};
 use crate::error::{unsupported, wrong};
 use crate::value::Item;
@@ -138,9 +138,9 @@ fn bias(call: &Call<'_>, q: &Tensor, k: &Tensor) -> Result<Option<Tensor>> {
     let place = match (call.has(4), &lengths) {
         (false, Some(lengths)) => {
             let batch = lengths.check()?.shape.elements();
-            row + (lengths.reshape([batch, 1, 1, 1]) - queries as f64)
+            row + plus(&lengths.reshape([batch, 1, 1, 1]), -(queries as f64))
         }
-        (true, _) => row + (keys - call.spec(1)?.shape[call.spec(1)?.shape.rank() - 2]) as f64,
+        (true, _) => plus(&row, (keys - call.spec(1)?.shape[call.spec(1)?.shape.rank() - 2]) as f64),
         (false, None) => row,
     };
     if call.flag("is_causal", false)? {
@@ -148,10 +148,10 @@ fn bias(call: &Call<'_>, q: &Tensor, k: &Tensor) -> Result<Option<Tensor>> {
     }
     let (left, right) = (call.int("left_window_size", -1)?, call.int("right_window_size", -1)?);
     if left >= 0 {
-        parts.push(hide(&column.greater_equal(&(&place - left as f64))));
+        parts.push(hide(&column.greater_equal(&plus(&place, -(left as f64)))));
     }
     if right >= 0 {
-        parts.push(hide(&column.less_equal(&(&place + right as f64))));
+        parts.push(hide(&column.less_equal(&plus(&place, right as f64))));
     }
     if let Some(lengths) = lengths {
         let batch = lengths.check()?.shape.elements();

@@ -2,7 +2,7 @@
 
 use breakeven::{ConvTranspose, DType, Tensor, stack};
 
-use super::{Operator, extents, one, shape};
+use super::{Operator, extents, one, shape, times};
 use crate::call::{Call, Result};
 use crate::error::{unsupported, wrong};
 
@@ -197,7 +197,7 @@ fn sampled(x: &Tensor, axes: &[Vec<Tap>]) -> Tensor {
                 (Some(a), Some(b)) => Some(a * b),
                 (a, b) => a.clone().or_else(|| b.clone()),
             };
-            (index + &tap.index * step, weight)
+            (index + times(&tap.index, step), weight)
         };
         parts = parts.iter().flat_map(|part| taps.iter().map(move |tap| with(part, tap))).collect();
     }

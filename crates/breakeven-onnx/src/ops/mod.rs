@@ -124,6 +124,16 @@ fn extents(given: &[i64]) -> Result<Vec<usize>> {
     given.iter().map(|&n| usize::try_from(n).ok()).collect::<Option<Vec<usize>>>().map_or_else(bad, Ok)
 }
 
+/// `x * by` in the type of `x`, which a bare fraction would turn into floats.
+fn times(x: &Tensor, by: f64) -> Tensor {
+    x * x.scalar(by)
+}
+
+/// `x + by` in the type of `x`.
+fn plus(x: &Tensor, by: f64) -> Tensor {
+    x + x.scalar(by)
+}
+
 /// A shape from computed extents.
 fn shape(dims: &[usize]) -> Result<breakeven::Shape> {
     Ok(breakeven::Shape::new(dims)?)

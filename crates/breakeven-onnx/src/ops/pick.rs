@@ -2,7 +2,7 @@
 
 use breakeven::{DType, Tensor};
 
-use super::{Operator, axis, extents, one, shape};
+use super::{Operator, axis, extents, one, plus, shape, times};
 use crate::call::{Call, Result};
 use crate::error::wrong;
 
@@ -43,7 +43,7 @@ fn gather_elements(call: &Call<'_>) -> Result<Tensor> {
         return wrong(format!("an index of {to} does not fit {dims}"));
     }
     let steps = dims.strides();
-    let mut place = counted(&index, dims[along]) * steps[along] as f64;
+    let mut place = times(&counted(&index, dims[along]), steps[along] as f64);
     for a in (0..dims.rank()).filter(|&a| a != along) {
         let ramp: Vec<usize> = (a..dims.rank()).map(|b| if a == b { to[a] } else { 1 }).collect();
         place = place + call.engine().arange(DType::I32, 0.0, steps[a] as f64, to[a]).reshape(shape(&ramp)?);
@@ -54,7 +54,7 @@ fn gather_elements(call: &Call<'_>) -> Result<Tensor> {
 /// An index as i32, counted from the front.
 fn counted(index: &Tensor, extent: usize) -> Tensor {
     let index = index.cast(DType::I32);
-    index.less(&index.scalar(0.0)).where_(&(&index + extent as f64), &index)
+    index.less(&index.scalar(0.0)).where_(&plus(&index, extent as f64), &index)
 }
 
 /// Elements by their place in the whole tensor.
@@ -84,7 +84,7 @@ fn gather_nd(call: &Call<'_>) -> Result<Tensor> {
     let mut step = each;
     for (a, &extent) in named.iter().enumerate() {
         step /= extent.max(1);
-        place = place + counted(&index.slice(2, a..=a).squeeze(2), extent) * step as f64;
+        place = place + times(&counted(&index.slice(2, a..=a).squeeze(2), extent), step as f64);
     }
     let width: usize = inner.iter().product();
     let slices = x.reshape([lead * each, width]).gather(0, &place);

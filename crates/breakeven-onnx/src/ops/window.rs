@@ -2,7 +2,7 @@
 
 use breakeven::{Conv, ConvTranspose, Padding, Pool, Tensor};
 
-use super::{Operator, extents, many, one, shape};
+use super::{Operator, extents, many, one, shape, times};
 use crate::call::{Call, Result};
 use crate::error::{unsupported, wrong};
 use crate::value::Item;
@@ -117,7 +117,7 @@ fn reversed(places: &Tensor, dims: &[usize]) -> Tensor {
     for &extent in dims.iter().rev() {
         step /= extent.max(1);
         let size = rest.scalar(extent as f64);
-        place = place + rest.rem(&size) * step as f64;
+        place = place + times(&rest.rem(&size), step as f64);
         rest = rest.div(&size);
     }
     place
