@@ -8,8 +8,10 @@ mod image;
 mod linear;
 mod loss;
 mod norm;
+mod order;
 mod pick;
 mod product;
+mod quantised;
 mod random;
 mod recurrent;
 mod reduce;
@@ -73,8 +75,10 @@ const STANDARD: &[&[Operator]] = &[
     linear::OPERATORS,
     loss::OPERATORS,
     norm::OPERATORS,
+    order::OPERATORS,
     pick::OPERATORS,
     product::OPERATORS,
+    quantised::OPERATORS,
     random::OPERATORS,
     recurrent::OPERATORS,
     reduce::OPERATORS,

@@ -7,7 +7,7 @@ use crate::call::{Call, Result};
 use crate::error::{unsupported, wrong};
 use crate::value::Item;
 
-const CONV: &[&str] = &["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"];
+pub(super) const CONV: &[&str] = &["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"];
 const POOL: &[&str] = &[
     "auto_pad",
     "ceil_mode",
