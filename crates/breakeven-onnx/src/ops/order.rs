@@ -1,8 +1,8 @@
 //! Sorting, picking the largest, and what combines elements by index.
 
-use breakeven::{Combine, DType, Tensor, UniqueOrder};
+use breakeven::{Combine, Tensor, UniqueOrder};
 
-use super::{Operator, axis, many, one, plus, shape, times};
+use super::{Operator, axis, many, one};
 use crate::call::{Call, Result};
 use crate::error::{unsupported, wrong};
 use crate::value::Item;
@@ -60,50 +60,11 @@ fn combine(call: &Call<'_>) -> Result<Combine> {
 
 fn scatter_elements(call: &Call<'_>) -> Result<Tensor> {
     let (x, index, updates) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
-    let (dims, to) = (x.check()?.shape.clone(), index.check()?.shape.clone());
-    let along = axis(call.int("axis", 0)?, dims.rank())?;
-    if (0..dims.rank()).any(|a| a != along && to.get(a).is_some_and(|&n| n > dims[a])) {
-        return wrong(format!("an index of {to} does not fit {dims}"));
-    }
-    if (0..dims.rank()).all(|a| a == along || to.get(a) == Some(&dims[a])) {
-        return Ok(x.scatter_with(along as isize, &index, &updates, combine(call)?));
-    }
-    // Only a part of the other axes is updated: the index says which elements of that part.
-    let part = (0..dims.rank()).filter(|&a| a != along).fold(x.clone(), |part, a| part.slice(a as isize, ..to[a]));
-    let new = part.scatter_with(along as isize, &index, &updates, combine(call)?);
-    Ok(put_back(&x, &new))
-}
-
-/// `new` in place of the first elements along every axis of `x`.
-fn put_back(x: &Tensor, new: &Tensor) -> Tensor {
-    let (dims, part) = (x.shape().clone(), new.shape().clone());
-    (0..dims.rank()).rev().fold(new.clone(), |new, a| {
-        // Axes before this one are still as short as the part.
-        let rest = (0..a).fold(x.clone(), |rest, b| rest.slice(b as isize, ..part[b]));
-        breakeven::concat(&[&new, &rest.slice(a as isize, part[a]..)], a as isize)
-    })
+    let along = axis(call.int("axis", 0)?, x.check()?.shape.rank())?;
+    Ok(x.scatter_with(along as isize, &index, &updates, combine(call)?))
 }
 
 /// Each row of the index names the slice that it updates.
 fn scatter_nd(call: &Call<'_>) -> Result<Tensor> {
-    let (x, index, updates) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
-    let (dims, to) = (x.check()?.shape.clone(), index.check()?.shape.clone());
-    let depth = to.last().copied().unwrap_or(0);
-    if to.rank() == 0 || depth > dims.rank() {
-        return wrong(format!("an index of {to} does not fit {dims}"));
-    }
-    let (named, inner) = (&dims[..depth], dims[depth..].iter().product::<usize>());
-    let (rows, each) = (to[..to.rank() - 1].iter().product::<usize>(), named.iter().product::<usize>());
-    let index = index.reshape([rows, depth]).cast(DType::I32);
-    let (mut place, mut step) = (call.engine().full(DType::I32, 0.0, [rows]), each);
-    for (a, &extent) in named.iter().enumerate() {
-        step /= extent.max(1);
-        let one = index.slice(1, a..=a).squeeze(1);
-        let one = one.less(&one.scalar(0.0)).where_(&plus(&one, extent as f64), &one);
-        place = place + times(&one, step as f64);
-    }
-    let place = place.unsqueeze(-1).broadcast_to([rows, inner]);
-    let flat = x.reshape([each, inner]);
-    let new = flat.scatter_with(0, &place, &updates.reshape([rows, inner]), combine(call)?);
-    Ok(new.reshape(shape(&dims)?))
+    Ok(call.tensor(0)?.scatter_nd(&call.tensor(1)?, &call.tensor(2)?, combine(call)?))
 }

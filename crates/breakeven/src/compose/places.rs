@@ -28,7 +28,7 @@ impl Tensor {
             let mut place = Place::new(index, shape[axis], strides[axis] as usize, dtype)?;
             for other in (0..of.rank()).filter(|&a| a != axis) {
                 let dims: Shape = (0..of.rank()).map(|a| if a == other { of[a] } else { 1 }).collect();
-                let steps = self.engine().ramp(of[other]).cast(dtype) * strides[other] as f64;
+                let steps = self.engine().arange(dtype, 0.0, strides[other] as f64, of[other]);
                 place.at = &place.at + &steps.reshape(dims);
             }
             Ok(self.reshape(total).gather(0, &place.or_outside(total)))
@@ -82,10 +82,11 @@ impl Place {
         need(matches!(index.dtype(), DType::I64 | DType::I32), "index", || "must be of i64 or i32".to_owned())?;
         let index = index.cast(dtype);
         let zero = index.zero();
-        let from_start = index.less(&zero).where_(&(&index + extent as f64), &index);
+        let from_start = index.less(&zero).where_(&(&index + index.scalar(extent as f64)), &index);
         let end = Tensor::fill(index.engine(), dtype, extent as f64);
         let inside = from_start.greater_equal(&zero).logical_and(&from_start.less(&end));
-        Ok(Place { at: from_start * stride as f64, inside })
+        let stride = from_start.scalar(stride as f64);
+        Ok(Place { at: from_start * stride, inside })
     }
 
     /// The places; `count`, which is none of them, for indices outside.
