@@ -98,11 +98,17 @@ fn wrong_bindings_are_errors() {
     assert!(matches!(device.alloc(1 << 60, MemoryKind::Resident), Err(DeviceError::OutOfMemory { .. })));
 }
 
+breakeven_ir::row! {
+    /// `a * 2^b`, which no row of the table computes.
+    static SCALED = scaled: Float(a: V, b: V) -> V [breakeven_ir::Tolerance::EXACT] = a.ldexp(b);
+}
+
 #[test]
 fn what_is_not_supported_says_why() {
     let device = plain_device();
-    let half = Kernel::Map(Map::dense(Expr::identity(DType::F16), Vec::new(), [3]));
-    assert!(device.supports(&half).expect_err("no halves").to_string().contains("f16"));
+    let foreign = Kernel::Map(Map::dense(Expr::row(SCALED, DType::F32), Vec::new(), [3]));
+    let why = device.supports(&foreign).expect_err("the CPU has no loop for it").to_string();
+    assert!(why.contains("Ldexp"), "{why}");
     assert!(device.supports(&row("gelu", 3)).is_ok());
 }
 

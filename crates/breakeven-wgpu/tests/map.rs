@@ -11,7 +11,8 @@ fn every_row_computes_what_the_reference_says() {
     for device in devices() {
         for (seed, def) in MAPS.iter().enumerate() {
             let mut random = Random::new(seed as u64 + 1);
-            let dtype = [DType::F32, DType::I32, DType::Bool].into_iter().find(|&d| def.family.has(d)).unwrap();
+            let dtype =
+                [DType::F32, DType::I32, DType::U32, DType::Bool].into_iter().find(|&d| def.family.has(d)).unwrap();
             let expr = Expr::row(Row(def), dtype);
             let params = vec![0.5, 1.5][..expr.params()].to_vec();
             check(&device, &Kernel::Map(Map::dense(expr.clone(), params.clone(), [5, 13])), &mut random, 1e-5);
