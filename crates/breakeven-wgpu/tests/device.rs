@@ -133,7 +133,7 @@ fn long_work(device: &WgpuDevice) -> (std::sync::Arc<dyn Prepared>, Vec<Buffer>)
     (work, (0..2).map(|_| alloc(device, (16 * n * n) as u64)).collect())
 }
 
-/// SwiftShader's own threads crash a process that ends while they work. Work that nobody can wait for any more is given time
+/// The threads of `SwiftShader` crash a process that ends while they work. Work that nobody can wait for any more is given time
 /// to end by as much work again, begun later on another device.
 fn let_swiftshader_finish() {
     let device = swiftshader(WgpuOptions::default());
