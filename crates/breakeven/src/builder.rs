@@ -36,7 +36,7 @@ pub struct EngineBuilder {
 impl EngineBuilder {
     /// Take over everything that the settings say.
     ///
-    /// ```
+    /// ```no_run
     /// use breakeven::{Engine, Settings};
     ///
     /// # fn main() -> breakeven::Result<()> {
