@@ -1,94 +1,52 @@
 //! Elements picked by index tensors, and running sums.
 
-use breakeven::{DType, Tensor};
+use breakeven::{Fold, Scan, Tensor};
 
-use super::{Operator, axis, extents, one, plus, shape, times};
+use super::{Operator, axis, extents, one, shape};
 use crate::call::{Call, Result};
 use crate::error::wrong;
 
 /// The family.
 pub(super) const OPERATORS: &[Operator] = &[
-    one("CumProd", &["exclusive", "reverse"], |c| running(c, Tensor::cumprod, 1.0)),
-    one("CumSum", &["exclusive", "reverse"], |c| running(c, Tensor::cumsum, 0.0)),
+    one("CumProd", &["exclusive", "reverse"], |c| running(c, Fold::Prod)),
+    one("CumSum", &["exclusive", "reverse"], |c| running(c, Fold::Sum)),
     one("GatherElements", &["axis"], gather_elements),
     one("GatherND", &["batch_dims"], gather_nd),
     one("NonMaxSuppression", &["center_point_box"], non_max_suppression),
 ];
 
 /// A running fold, from the end and without each result's own element where the node says so.
-fn running(call: &Call<'_>, fold: fn(&Tensor, isize) -> Tensor, nothing: f64) -> Result<Tensor> {
+fn running(call: &Call<'_>, fold: Fold) -> Result<Tensor> {
     let x = call.tensor(0)?;
-    let rank = x.check()?.shape.rank();
-    let along = axis(call.one_int(1)?, rank)?;
-    let at = along as isize;
-    let reverse = call.flag("reverse", false)?;
-    let turned = |t: Tensor| if reverse { t.flip(at) } else { t };
-    let mut x = turned(x);
-    if call.flag("exclusive", false)? && x.check()?.shape[along] > 0 {
-        let mut widths = vec![(0, 0); rank];
-        widths[along] = (1, -1);
-        x = x.pad(&widths, breakeven::Pad::Constant(nothing));
-    }
-    Ok(turned(fold(&x, at)))
+    let along = axis(call.one_int(1)?, x.check()?.shape.rank())?;
+    let (exclusive, reverse) = (call.flag("exclusive", false)?, call.flag("reverse", false)?);
+    Ok(x.scan(along as isize, Scan { fold, exclusive, reverse }))
 }
 
-/// For each element of the index, the element of the input at its own place but along the axis at the index: places are
-/// counted over the whole input.
 fn gather_elements(call: &Call<'_>) -> Result<Tensor> {
-    let (x, index) = (call.tensor(0)?, call.tensor(1)?);
-    let (dims, to) = (x.check()?.shape.clone(), index.check()?.shape.clone());
-    let along = axis(call.int("axis", 0)?, dims.rank())?;
-    let fits = (0..dims.rank()).all(|a| a == along || to.get(a).is_some_and(|&n| n <= dims[a]));
-    if to.rank() != dims.rank() || !fits {
-        return wrong(format!("an index of {to} does not fit {dims}"));
-    }
-    let steps = dims.strides();
-    let mut place = times(&counted(&index, dims[along]), steps[along] as f64);
-    for a in (0..dims.rank()).filter(|&a| a != along) {
-        let ramp: Vec<usize> = (a..dims.rank()).map(|b| if a == b { to[a] } else { 1 }).collect();
-        place = place + call.engine().arange(DType::I32, 0.0, steps[a] as f64, to[a]).reshape(shape(&ramp)?);
-    }
-    picked(&x, &place)
-}
-
-/// An index as i32, counted from the front.
-fn counted(index: &Tensor, extent: usize) -> Tensor {
-    let index = index.cast(DType::I32);
-    index.less(&index.scalar(0.0)).where_(&plus(&index, extent as f64), &index)
-}
-
-/// Elements by their place in the whole tensor.
-fn picked(x: &Tensor, place: &Tensor) -> Result<Tensor> {
-    let elements = x.check()?.shape.elements();
-    if i32::try_from(elements).is_err() {
-        return wrong(format!("{} has more elements than are picked from here, 2^31", x.shape()));
-    }
-    Ok(x.reshape(elements).gather(0, place))
+    Ok(call.tensor(0)?.take_along(call.int("axis", 0)? as isize, &call.tensor(1)?))
 }
 
 /// Each row of the index names a slice by its first axes behind the batch.
 fn gather_nd(call: &Call<'_>) -> Result<Tensor> {
     let (x, index) = (call.tensor(0)?, call.tensor(1)?);
-    let (dims, to) = (x.check()?.shape.clone(), index.check()?.shape.clone());
     let batch = extents(&[call.int("batch_dims", 0)?])?[0];
-    let depth = to.last().copied().unwrap_or(0);
-    if to.rank() <= batch || batch + depth > dims.rank() || dims[..batch] != to[..batch] {
+    if batch == 0 {
+        return Ok(x.gather_nd(&index));
+    }
+    let (dims, to) = (x.check()?.shape.clone(), index.check()?.shape.clone());
+    if to.rank() <= batch || batch >= dims.rank() || dims[..batch] != to[..batch] {
         return wrong(format!("an index of {to} does not fit {dims} with {batch} axes of batch"));
     }
-    let (named, inner) = (&dims[batch..batch + depth], &dims[batch + depth..]);
+    // The batch as one axis that the index names too.
     let lead: usize = dims[..batch].iter().product();
-    let each: usize = named.iter().product();
+    let x = x.reshape(shape(&[&[lead], &dims[batch..]].concat())?);
+    let depth = to[to.rank() - 1];
     let rows = to[batch..to.rank() - 1].iter().product::<usize>();
-    let index = index.reshape([lead, rows, depth]);
-    let mut place = call.engine().arange(DType::I32, 0.0, each as f64, lead).unsqueeze(-1).broadcast_to([lead, rows]);
-    let mut step = each;
-    for (a, &extent) in named.iter().enumerate() {
-        step /= extent.max(1);
-        place = place + times(&counted(&index.slice(2, a..=a).squeeze(2), extent), step as f64);
-    }
-    let width: usize = inner.iter().product();
-    let slices = x.reshape([lead * each, width]).gather(0, &place);
-    Ok(slices.reshape(shape(&[&to[..to.rank() - 1], inner].concat())?))
+    let own = call.engine().arange(index.dtype(), 0.0, 1.0, lead).reshape([lead, 1, 1]).broadcast_to([lead, rows, 1]);
+    let all = breakeven::concat(&[&own, &index.reshape([lead, rows, depth])], -1);
+    let rest = &dims[(batch + depth).min(dims.rank())..];
+    Ok(x.gather_nd(&all).reshape(shape(&[&to[..to.rank() - 1], rest].concat())?))
 }
 
 /// A box by its corners, `[y1, x1, y2, x2]` with the lower first.

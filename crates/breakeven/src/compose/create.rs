@@ -2,6 +2,7 @@
 
 use breakeven_ir::{CallError, DType, Scalar, Shape, Spec};
 
+use super::select::offset;
 use crate::{Engine, Tensor};
 
 /// Elements of one ramp. A longer one is the sum of two that lie across each other, so that little is uploaded.
@@ -39,7 +40,7 @@ impl Engine {
     #[must_use]
     #[track_caller]
     pub fn eye(&self, dtype: DType, rows: usize, columns: usize, above: isize) -> Tensor {
-        let row = self.ramp(rows).unsqueeze(-1) + above as i32;
+        let row = self.ramp(rows).unsqueeze(-1) + offset(above);
         row.equal(&self.ramp(columns)).cast(dtype)
     }
 

@@ -2,6 +2,8 @@
 
 use std::panic::Location;
 
+use breakeven_ir::DType;
+
 use super::{composed, need};
 use crate::Tensor;
 
@@ -10,14 +12,14 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn tril(&self, above: isize) -> Tensor {
-        self.triangle("tril", |row, column| column.less_equal(&(row + above as i32)))
+        self.triangle("tril", |row, column| column.less_equal(&(row + offset(above))))
     }
 
     /// The upper triangle of the last two axes: elements less than `above` columns right of the diagonal become 0.
     #[must_use]
     #[track_caller]
     pub fn triu(&self, above: isize) -> Tensor {
-        self.triangle("triu", |row, column| column.greater_equal(&(row + above as i32)))
+        self.triangle("triu", |row, column| column.greater_equal(&(row + offset(above))))
     }
 
     #[track_caller]
@@ -38,7 +40,9 @@ impl Tensor {
     pub fn one_hot(&self, depth: usize) -> Tensor {
         composed(&[self], Location::caller(), || {
             need(self.dtype().is_integer(), "one_hot", || "takes integers".to_owned())?;
-            let index = self.unsqueeze(-1);
+            // So wide that the depth fits too.
+            let wide = if self.dtype().bytes() < 4 { self.cast(DType::I32) } else { self.clone() };
+            let index = wide.unsqueeze(-1);
             let zero = index.zero();
             let index = index.less(&zero).where_(&(&index + depth as i32), &index);
             Ok(index.equal(&self.engine().ramp(depth)))
@@ -49,4 +53,9 @@ impl Tensor {
     pub(crate) fn zero(&self) -> Tensor {
         Tensor::fill(self.engine(), self.dtype(), 0.0)
     }
+}
+
+/// Rows and columns apart: more than there are of either is as good as this many.
+pub(super) fn offset(above: isize) -> i32 {
+    above.clamp(-(1 << 30), 1 << 30) as i32
 }

@@ -37,6 +37,9 @@ fn triangles_and_one_hot_pick_by_place() {
     let x = count(&e, &[2, 2, 3], 1.0, 1.0);
     check(&x.tril(0), &[2, 2, 3], &[1., 0., 0., 4., 5., 0., 7., 0., 0., 10., 11., 0.]);
     check(&x.triu(1), &[2, 2, 3], &[0., 2., 3., 0., 0., 6., 0., 8., 9., 0., 0., 12.]);
+    check(&x.tril(isize::MAX), &[2, 2, 3], &[1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12.]);
+    let narrow = e.from_vec(vec![-1i8], 1).one_hot(300).cast(DType::F32).argmax(-1);
+    assert_eq!(narrow.to_vec::<i64>().unwrap(), [299]);
     check(&x.tril(-1), &[2, 2, 3], &[0., 0., 0., 4., 0., 0., 0., 0., 0., 10., 0., 0.]);
     let hot = e.from_vec(vec![1i64, -1, 5], 3).one_hot(3);
     check(&hot.cast(DType::F32), &[3, 3], &[0., 1., 0., 0., 0., 1., 0., 0., 0.]);
