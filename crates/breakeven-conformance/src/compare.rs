@@ -42,7 +42,10 @@ fn difference(device: &dyn Device, case: &Case, n: usize, element: usize, got: &
     let operands = case.kernel.inputs();
     let same = operands.iter().zip(&inputs).filter(|(o, _)| o.layout.shape == operand.layout.shape);
     let fed: Vec<String> = same
-        .filter_map(|(o, b)| Some(format!("{:?}", Scalar::load(o.dtype, b, o.layout.positions().nth(element)?))))
+        .filter_map(|(o, b)| {
+            let value = Scalar::load(o.dtype, b, o.layout.positions().nth(element)?);
+            Some(format!("{} {value:?}", o.dtype))
+        })
         .collect();
     format!(
         "{}{} on {}: output {n}, element {element} of {}: got {:?}, want {want:?}, allowed {bound}; inputs there: {}; \

@@ -204,7 +204,15 @@ unsafe fn log_softmax<T: Swept, V: Float + Chunk, S: Simd>(from: *const u8, to: 
                 let count = BLOCK.min(n - start);
                 sum += exponentials::<T, V, S>(simd, from.add(start), kept.as_mut_ptr(), count, max);
             }
-            T::shift(simd, from, to, n, max + sum.ln(), 1.0);
+            // The two are not added up first: beside a large maximum the logarithm would lose its digits.
+            let (middle, log) = (zero::<T, V>().lit(max), zero::<T, V>().lit(sum.ln()));
+            map::<T, V>(
+                from,
+                to,
+                n,
+                #[inline(always)]
+                |x| (x - middle) - log,
+            );
         },
     );
 }

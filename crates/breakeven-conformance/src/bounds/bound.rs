@@ -48,6 +48,26 @@ impl Bound {
         Bound { low: Scalar::F(low), high: Scalar::F(high), mid: Scalar::F(mid), nan: false }
     }
 
+    /// Integers from `low` to `high`.
+    pub fn wholes(low: i128, high: i128) -> Bound {
+        let mid = i128::midpoint(low, high);
+        Bound { low: Scalar::I(low), high: Scalar::I(high), mid: Scalar::I(mid), nan: false }
+    }
+
+    /// Any integer of this type.
+    pub fn any_whole(dtype: DType) -> Bound {
+        let end = |x: f64| if let Scalar::I(x) = Scalar::F(x).cast(dtype) { x } else { 0 };
+        Bound::wholes(end(f64::NEG_INFINITY), end(f64::INFINITY))
+    }
+
+    /// Lowest and highest value of integers.
+    pub fn whole_ends(&self) -> (i128, i128) {
+        match (self.low, self.high) {
+            (Scalar::I(low), Scalar::I(high)) => (low, high),
+            other => unreachable!("{other:?} are not integers"),
+        }
+    }
+
     /// The same, or NaN if `nan`.
     pub fn or_nan(self, nan: bool) -> Bound {
         Bound { nan: self.nan || nan, ..self }
@@ -85,10 +105,10 @@ impl Bound {
         self.is_nan_only() || (!self.nan && self.low.to_f64() == self.high.to_f64())
     }
 
-    /// Values at which a function of the bound is evaluated: its middle first, then its ends, and zero where it lies
-    /// between.
+    /// Values at which a function of the bound is evaluated: its middle first, then its ends, and what lies between of -1, 0
+    /// and 1, where the domains of functions end.
     pub fn samples(&self) -> Vec<Scalar> {
-        let mut all = Vec::with_capacity(5);
+        let mut all = Vec::with_capacity(7);
         if !self.is_nan_only() {
             all.push(self.mid);
             let same = |a: Scalar, b: Scalar| match (a, b) {
@@ -96,11 +116,11 @@ impl Bound {
                 _ => a == b,
             };
             all.extend([self.low, self.high].into_iter().filter(|&end| !same(end, self.mid)));
-            if let (Scalar::F(low), Scalar::F(high)) = (self.low, self.high)
-                && low.total_cmp(&-0.0).is_le()
-                && high.total_cmp(&0.0).is_ge()
-            {
-                all.extend([Scalar::F(-0.0), Scalar::F(0.0)]);
+            if let (Scalar::F(low), Scalar::F(high)) = (self.low, self.high) {
+                if low.total_cmp(&-0.0).is_le() && high.total_cmp(&0.0).is_ge() {
+                    all.extend([Scalar::F(-0.0), Scalar::F(0.0)]);
+                }
+                all.extend([-1.0, 1.0].into_iter().filter(|&x| low < x && x < high).map(Scalar::F));
             }
         }
         if self.nan {
@@ -113,6 +133,21 @@ impl Bound {
     pub fn is_wide(&self) -> bool {
         let (low, high) = self.ends();
         matches!(self.mid, Scalar::F(_)) && high - low > 0.01 * (1.0 + self.mid.to_f64().abs())
+    }
+
+    /// So long that a periodic function may turn within it.
+    pub fn is_long(&self) -> bool {
+        let (low, high) = self.ends();
+        matches!(self.mid, Scalar::F(_)) && high - low > 0.1
+    }
+
+    /// What lies at this part of the way from the lowest value to the highest, if anything does.
+    pub fn inside(&self, part: f64) -> Option<Scalar> {
+        match (self.low, self.high) {
+            _ if self.is_nan_only() => None,
+            (Scalar::F(low), Scalar::F(high)) => Some(Scalar::F(low + part * (high - low))),
+            _ => Some(self.mid),
+        }
     }
 
     /// Rounded to `dtype` and widened by a tolerance, of which `ulp` counts.

@@ -109,7 +109,8 @@ fn corners(body: &Body, operands: &[Bound], params: &[f64]) -> Bound {
     if operands.iter().any(Bound::is_wide) && body.dtype().is_float() {
         return Bound::ANY;
     }
-    let samples: Vec<Vec<Scalar>> = operands.iter().map(Bound::samples).collect();
+    let mut samples: Vec<Vec<Scalar>> = operands.iter().map(Bound::samples).collect();
+    meet(operands, &mut samples);
     let count: usize = samples.iter().map(Vec::len).product();
     let at = |mut corner: usize| {
         let args: Vec<Scalar> = samples
@@ -122,7 +123,24 @@ fn corners(body: &Body, operands: &[Bound], params: &[f64]) -> Bound {
             .collect();
         Bound::exactly(body.eval(&args, params))
     };
-    (0..count).map(at).reduce(Bound::or).expect("a bound allows something")
+    let bound = (0..count).map(at).reduce(Bound::or).expect("a bound allows something");
+    let turns = |part: f64| {
+        let inside: Option<Vec<Scalar>> = operands.iter().map(|b| b.inside(part)).collect();
+        inside.is_some_and(|inside| !bound.allows(body.eval(&inside, params), false))
+    };
+    let is_long = operands.iter().any(Bound::is_long) && body.dtype().is_float();
+    // Between ends that are far apart a periodic function takes any value of its range.
+    if is_long && (1..32).any(|i| turns(f64::from(i) / 32.0)) { Bound::ANY } else { bound }
+}
+
+/// Adds to the samples of each operand where it may equal another, since a comparison changes there.
+fn meet(operands: &[Bound], samples: &mut [Vec<Scalar>]) {
+    let ends: Vec<(f64, f64)> = operands.iter().map(Bound::ends).collect();
+    for (at, &(low, high)) in ends.iter().enumerate() {
+        let others = ends.iter().enumerate().filter(|(other, _)| *other != at).flat_map(|(_, &(a, b))| [a, b]);
+        let is_float = matches!(samples[at].first(), Some(Scalar::F(_)));
+        samples[at].extend(others.filter(|&x| is_float && low < x && x < high).map(Scalar::F));
+    }
 }
 
 /// Elementwise work.

@@ -56,17 +56,26 @@ impl Bound {
     }
 }
 
+/// Exact where the elements are; otherwise between the ends that they may have, unless those wrap around.
 fn whole(fold: Fold, row: &[Bound], dtype: DType) -> Bound {
-    let value = |b: &Bound| match b.samples()[0] {
-        Scalar::I(x) => x,
-        other => unreachable!("{other:?} is not an integer"),
-    };
+    let start = i128::from(fold == Fold::Prod);
     let wrapped = |x: i128| if let Scalar::I(x) = Scalar::I(x).cast(dtype) { x } else { 0 };
-    let all = row.iter().map(value);
-    Bound::exactly(Scalar::I(match fold {
-        Fold::Sum => all.fold(0, |a, x| wrapped(a + x)),
-        _ => all.fold(1, |a, x| wrapped(a.wrapping_mul(x))),
-    }))
+    let both = |a: i128, b: i128| if fold == Fold::Sum { a + b } else { a.wrapping_mul(b) };
+    let ends: Vec<(i128, i128)> = row.iter().map(Bound::whole_ends).collect();
+    if ends.iter().all(|(low, high)| low == high) {
+        let exact = ends.iter().fold(start, |a, &(x, _)| wrapped(both(a, x)));
+        return Bound::exactly(Scalar::I(exact));
+    }
+    let between = ends.iter().try_fold((start, start), |a, x| {
+        let corners = if fold == Fold::Sum {
+            [a.0 + x.0, a.1 + x.1, a.0 + x.0, a.1 + x.1]
+        } else {
+            [a.0 * x.0, a.0 * x.1, a.1 * x.0, a.1 * x.1]
+        };
+        let (low, high) = (*corners.iter().min()?, *corners.iter().max()?);
+        (wrapped(low) == low && wrapped(high) == high).then_some((low, high))
+    });
+    between.map_or_else(|| Bound::any_whole(dtype), |(low, high)| Bound::wholes(low, high))
 }
 
 /// What NaN and infinities among the terms decide, where they do.

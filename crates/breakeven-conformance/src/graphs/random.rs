@@ -1,6 +1,6 @@
 //! Random graphs and data from a seed.
 
-use breakeven_ir::{Combine, DType, Fold, Graph, Kind, MAPS, NodeId, Op, RowWise, Scalar, Scan, Shape, Spec};
+use breakeven_ir::{Combine, DType, Fold, Graph, Kind, MAPS, NodeId, Op, RowWise, Scalar, Scan, Shape, Sort, Spec};
 
 use super::Write;
 use crate::data::Random;
@@ -118,7 +118,7 @@ impl Grow {
             return None;
         }
         let dtype = self.w.0.node(x).spec.dtype;
-        match self.random.below(18) {
+        match self.random.below(20) {
             0 | 1 if self.dtypes.len() > 1 => {
                 let to = *self.random.pick(&self.dtypes);
                 (to != dtype).then(|| self.w.op(Op::Cast(to), &[x]))
@@ -133,11 +133,13 @@ impl Grow {
             7..10 => Some(self.looked_at(x, &dims)),
             10 => Some(self.folded(x, &dims)),
             16 if !dims.is_empty() && dtype != DType::Bool => Some(self.scanned(x, &dims)),
-            17 if !dims.is_empty() => Some(self.scattered(x, &dims)),
+            17 if !dims.is_empty() && !dims.contains(&0) => Some(self.scattered(x, &dims)),
+            18 if !dims.is_empty() && self.nature == Nature::Any => Some(self.sorted(x, &dims)),
+            19 if dims.len() >= 2 && [DType::I8, DType::U8].contains(&dtype) => Some(self.byte_matmul(x, &dims)),
             11 | 12 if !dims.is_empty() && dtype.is_float() => Some(self.row_wise(x, dims.len())),
             13 if dims.len() >= 2 && dtype != DType::Bool => Some(self.matmul(x, &dims)),
             14 if !dims.is_empty() => Some(self.joined(x, dims.len())),
-            15 if !dims.is_empty() => {
+            15 if !dims.is_empty() && !dims.contains(&0) => {
                 let picks = 1 + self.random.below(3);
                 let index = self.w.0.input(Spec::new(self.index, [picks]));
                 Some(self.w.op(Op::Gather(self.random.below(dims.len())), &[x, index]))
@@ -190,7 +192,7 @@ impl Grow {
 
     fn looked_at(&mut self, x: NodeId, dims: &[usize]) -> NodeId {
         match self.random.below(5) {
-            4 if !dims.is_empty() && dims.len() < 6 => self.windowed(x, dims),
+            4 if dims.iter().all(|&n| n > 0) && !dims.is_empty() && dims.len() < 6 => self.windowed(x, dims),
             0 => {
                 let mut axes: Vec<usize> = (0..dims.len()).collect();
                 (1..dims.len()).for_each(|i| axes.swap(i, self.random.below(i + 1)));
@@ -202,9 +204,9 @@ impl Grow {
             }
             2 if !dims.is_empty() => {
                 let axis = self.random.below(dims.len());
-                let count = 1 + self.random.below(dims[axis]);
+                let count = (1 + self.random.below(dims[axis].max(1))).min(dims[axis]);
                 let start = self.random.below(dims[axis] - count + 1);
-                let back = self.random.below(2) == 0;
+                let back = count > 0 && self.random.below(2) == 0;
                 let (start, step) = if back { (start + count - 1, -1) } else { (start, 1) };
                 self.w.slice(x, axis, start, count, step)
             }
@@ -252,7 +254,10 @@ impl Grow {
         } else {
             vec![Fold::Sum, Fold::Mean, Fold::Max, Fold::Min, Fold::Moments]
         };
-        let all: Vec<Fold> = all.into_iter().filter(|fold| fold.dtype(dtype).is_some()).collect();
+        // Nothing has no greatest element.
+        let is_extreme = |fold: &Fold| matches!(fold, Fold::Max | Fold::Min | Fold::ArgMax | Fold::ArgMin);
+        let is_defined = |fold: &Fold| fold.dtype(dtype).is_some() && !(is_extreme(fold) && dims.contains(&0));
+        let all: Vec<Fold> = all.into_iter().filter(is_defined).collect();
         let fold = *self.random.pick(&all);
         let fold = if self.nature == Nature::Smooth && fold == Fold::Sum { Fold::Mean } else { fold };
         let first = self.w.reduce(fold, x, &axes);
@@ -294,6 +299,26 @@ impl Grow {
         }
         let scale = self.number_beside(x, 1.0 / dims[axis].max(1) as f64);
         self.w.map("mul", &[made, scale])
+    }
+
+    /// The first of a row in order, or where they lay; equal elements stay as they lay.
+    fn sorted(&mut self, x: NodeId, dims: &[usize]) -> NodeId {
+        let axis = self.random.below(dims.len());
+        let keep = (self.random.below(2) == 0).then(|| self.random.below(dims[axis] + 1));
+        let descending = self.random.below(2) == 0;
+        let made = self.w.op(Op::Sort(Sort { axis, descending, keep }), &[x]);
+        let places = self.dtypes.contains(&DType::I64) && self.random.below(2) == 0;
+        if places { self.w.op(Op::Output(1), &[made]) } else { made }
+    }
+
+    /// Of bytes, added up exactly.
+    fn byte_matmul(&mut self, x: NodeId, dims: &[usize]) -> NodeId {
+        let (lead, inner) = (&dims[..dims.len() - 2], dims[dims.len() - 1]);
+        let columns = *self.random.pick(&[1, 2, 5, 17]);
+        let dtype = *self.random.pick(&[DType::I8, DType::U8]);
+        let right = self.w.0.input(Spec::new(dtype, [inner, columns]));
+        let right = self.w.broadcast(right, &[lead, &[inner, columns]].concat());
+        self.w.op(Op::MatMulInt, &[x, right])
     }
 
     fn row_wise(&mut self, x: NodeId, rank: usize) -> NodeId {

@@ -22,11 +22,11 @@ pub fn row_wise(bench: &mut Bench<'_>, tier: Tier) {
             }
             looked_at(bench, kind, dtype);
             last_places(bench, kind, dtype);
+            far_from_zero(bench, kind, dtype);
         }
     }
     for kind in KINDS {
         with_rows(bench, kind);
-        far_from_zero(bench, kind);
     }
 }
 
@@ -102,7 +102,7 @@ fn with_rows(bench: &mut Bench<'_>, kind: RowWise) {
 }
 
 /// Rows whose values are huge, tiny, equal, or far from zero and close together.
-fn far_from_zero(bench: &mut Bench<'_>, kind: RowWise) {
+fn far_from_zero(bench: &mut Bench<'_>, kind: RowWise, dtype: DType) {
     let row = |n: usize, f: &dyn Fn(f64) -> f64| -> Vec<Scalar> { (0..n).map(|i| Scalar::F(f(i as f64))).collect() };
     let rows: [(&str, Vec<Scalar>); 7] = [
         ("40000 and up", row(4, &|i| 40000.0 + i)),
@@ -114,7 +114,7 @@ fn far_from_zero(bench: &mut Bench<'_>, kind: RowWise) {
         ("all -inf but one", row(65, &|i| if i == 13.0 { 0.0 } else { f64::NEG_INFINITY })),
     ];
     for (name, values) in rows {
-        let kernel = plain(kind, DType::F32, &Shape::from(1), values.len());
-        bench.add(Case::with(format!("{} of {name}", kind.name()), kernel, &[values]));
+        let kernel = plain(kind, dtype, &Shape::from(1), values.len());
+        bench.add(Case::with(format!("{} of {name} in {dtype}", kind.name()), kernel, &[values]));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use breakeven_cpu::{CpuDevice, CpuOptions, Isa, Tuning};
 use breakeven_device::sim::{SimClock, SimDevice, SimOptions, SimSpeed};
-use breakeven_device::{Backend, Device};
+use breakeven_device::{Backend, Device, DeviceKind};
 use breakeven_wgpu::{Limits, WgpuBackend, WgpuDevice, WgpuOptions};
 
 /// A device on which no time passes.
@@ -31,15 +31,17 @@ pub fn cpu(isa: Isa, threads: usize) -> Box<CpuDevice> {
     Box::new(CpuDevice::new(options).expect("this machine has these instructions"))
 }
 
-/// The adapter whose name has this word; where there is none, any other. Memory is poisoned.
+/// The software adapter whose name has this word; on a machine with no software adapter, the one it has. Memory is poisoned.
 pub fn gpu(word: &str, limits: Limits) -> Box<WgpuDevice> {
     let backend = WgpuBackend::new(WgpuOptions { limits, poison: true, ..WgpuOptions::default() });
     let all = backend.list();
     let usable = |&i: &usize| all[i].unusable.is_none();
     let found = (0..all.len()).filter(usable).find(|&i| all[i].name.contains(word));
-    let index = found.or_else(|| (0..all.len()).find(usable)).unwrap_or_else(|| {
+    let has_software = all.iter().any(|adapter| adapter.kind == DeviceKind::Software);
+    let real = || (0..all.len()).find(usable).filter(|_| !has_software);
+    let index = found.or_else(real).unwrap_or_else(|| {
         panic!(
-            "there is no usable GPU adapter here, so nothing was tested on one: `cargo xtask test` installs software \
+            "{word} is not among the usable GPU adapters here, so nothing was tested on it: `cargo xtask test` installs software \
              drivers, and VK_DRIVER_FILES names them to the Vulkan loader; found: {all:?}"
         )
     });
