@@ -20,7 +20,7 @@ macro_rules! for_each_map {
             /// `a * b`
             mul: Number(a: V, b: V) -> V [Tolerance::EXACT] = a * b;
             /// `a / b`; for integers rounded towards zero, and 0 where `b` is 0.
-            div: Number(a: V, b: V) -> V [Tolerance::EXACT.gpu(3)] = a / b;
+            div: Number(a: V, b: V) -> V [Tolerance::EXACT.gpu(1)] = a / b;
             /// Remainder of `a / b` rounded towards zero: it has the sign of `a`. 0 where an integer `b` is 0.
             rem: Number(a: V, b: V) -> V [Tolerance::EXACT] = a % b;
             /// The larger of both; NaN when either is NaN.

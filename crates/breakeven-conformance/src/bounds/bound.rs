@@ -177,6 +177,12 @@ impl Bound {
             let (low, high) = (Scalar::F(low.min(-tiny)), Scalar::F(high.max(tiny)));
             return Bound { low, high, ..self };
         }
+        self.zero_of_any_sign()
+    }
+
+    /// Zero at either end may have either sign, as after a fold, whose order is the device's own.
+    pub fn zero_of_any_sign(self) -> Bound {
+        let (Scalar::F(low), Scalar::F(high)) = (self.low, self.high) else { return self };
         let low = if low == 0.0 { -0.0 } else { low };
         let high = if high == 0.0 { 0.0 } else { high };
         Bound { low: Scalar::F(low), high: Scalar::F(high), ..self }

@@ -22,7 +22,7 @@ pub fn reduce(kernel: &ReduceRows, inputs: &[&[u8]], rules: Rules) -> Vec<Vec<Bo
         let folded = fold(kernel.fold, &row, kernel.pre.dtype(), rules);
         for (out, value) in outs.iter_mut().zip(folded) {
             let extras = columns[pre_args..].iter().map(|c| c[o]);
-            let args: Vec<Bound> = [value].into_iter().chain(extras).collect();
+            let args: Vec<Bound> = [value.zero_of_any_sign()].into_iter().chain(extras).collect();
             out.push(if kernel.fold == Fold::Moments { post.of(&args[..1]) } else { post.of(&args) });
         }
     }
@@ -147,13 +147,10 @@ fn extreme(row: &[Bound], choose: fn(f64, f64) -> f64) -> Bound {
     if let [first, ..] = row
         && matches!(first.samples()[0], Scalar::I(_))
     {
-        let ends = row.iter().map(|b| b.samples()[0]);
-        let better = |a: Scalar, b: Scalar| match (a, b) {
-            (Scalar::I(x), Scalar::I(y)) if choose(0.0, 1.0) == 1.0 => Scalar::I(x.max(y)),
-            (Scalar::I(x), Scalar::I(y)) => Scalar::I(x.min(y)),
-            _ => unreachable!("a row has one type"),
-        };
-        return Bound::exactly(ends.reduce(better).expect("not empty"));
+        let better = |x: i128, y: i128| if choose(0.0, 1.0) == 1.0 { x.max(y) } else { x.min(y) };
+        let ends = row.iter().map(Bound::whole_ends);
+        let (low, high) = ends.reduce(|a, b| (better(a.0, b.0), better(a.1, b.1))).expect("not empty");
+        return Bound::wholes(low, high);
     }
     if row.iter().any(Bound::is_nan_only) {
         return Bound::NAN;
@@ -165,7 +162,10 @@ fn extreme(row: &[Bound], choose: fn(f64, f64) -> f64) -> Bound {
 
 /// Places that may hold the largest of `key`: the first NaN wins, then the lowest place among equals.
 fn place(row: &[Bound], key: fn(f64) -> f64) -> Bound {
-    let whole = |b: &Bound| if let Scalar::I(x) = b.samples()[0] { Some(x) } else { None };
+    let whole = |b: &Bound| match b.samples()[0] {
+        Scalar::I(_) => Some(b.whole_ends()).filter(|(low, high)| low == high).map(|(x, _)| x),
+        _ => None,
+    };
     if let Some(all) = row.iter().map(whole).collect::<Option<Vec<i128>>>().filter(|all| !all.is_empty()) {
         let sign = key(1.0) as i128;
         let best = all.iter().map(|x| sign * x).max().expect("not empty");
@@ -185,7 +185,8 @@ fn place(row: &[Bound], key: fn(f64) -> f64) -> Bound {
         }
         let (low, high) = keyed(b);
         let yes = b.may_be_nan() || (high >= sure && !(taken && high == sure));
-        taken |= low == sure && !b.may_be_nan();
+        // Large integers that differ may be one float.
+        taken |= low == sure && !b.may_be_nan() && (whole(b).is_none() || low.abs() < 9e15);
         yes
     };
     let places: Vec<usize> = row.iter().enumerate().filter(|&x| may(x)).map(|(i, _)| i).collect();

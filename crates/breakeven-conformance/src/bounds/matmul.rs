@@ -19,7 +19,7 @@ pub fn matmul(kernel: &MatMul, inputs: &[&[u8]], rules: Rules) -> Vec<Bound> {
         let right = |p: usize| &b[(batch * kernel.k + p) * kernel.n + j];
         let terms = (0..kernel.k).map(|p| (left(p), right(p)));
         let sum = if kernel.a.dtype.is_integer() { whole(terms, kernel) } else { dot(terms, kernel, rules) };
-        post.of(&[sum].into_iter().chain(extras.iter().map(|x| x[e])).collect::<Vec<_>>())
+        post.of(&[sum.zero_of_any_sign()].into_iter().chain(extras.iter().map(|x| x[e])).collect::<Vec<_>>())
     };
     (0..kernel.batch.elements() * kernel.m * kernel.n).map(one).collect()
 }

@@ -49,8 +49,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut cases = case::read(&args.cases)?;
     cases.retain(|case| case.name.contains(&args.only));
     let engine = devices::engine(&args.on)?;
-    let columns: Vec<Column> =
-        args.on.iter().map(|name| column(name, &engine, &cases, &args)).collect::<Result<_, _>>()?;
+    let columns = columns(&engine, &cases, &args)?;
     let table = table::write(&cases, &columns);
     if let Some(path) = &args.write {
         std::fs::write(path, &table).with_context(|| format!("cannot write {}", path.display()))?;
@@ -64,6 +63,15 @@ fn main() -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::from(u8::from(!passed)))
+}
+
+/// All devices at once.
+fn columns(engine: &Engine, cases: &[Case], args: &Args) -> anyhow::Result<Vec<Column>> {
+    std::thread::scope(|scope| {
+        let running: Vec<_> =
+            args.on.iter().map(|name| scope.spawn(move || column(name, engine, cases, args))).collect();
+        running.into_iter().map(|column| column.join().expect("a case's panic is caught")).collect()
+    })
 }
 
 fn column(name: &str, engine: &Engine, cases: &[Case], args: &Args) -> anyhow::Result<Column> {

@@ -2,7 +2,7 @@
 
 use breakeven::{ConvTranspose, DType, Tensor, stack};
 
-use super::{Operator, extents, one, shape, times};
+use super::{Operator, extents, numbers, one, shape, times};
 use crate::call::{Call, Result};
 use crate::error::{unsupported, wrong};
 
@@ -31,7 +31,7 @@ fn affine_grid(call: &Call<'_>) -> Result<Tensor> {
     let whole = shape(spatial)?;
     let one = |(i, &n): (usize, &usize)| {
         let dims: Vec<usize> = (i..spatial.len()).map(|a| if a == i { n } else { 1 }).collect();
-        Ok(theta.engine().from_vec(ramp(n), shape(&dims)?).cast(dtype).broadcast_to(whole.clone()))
+        Ok(numbers(theta.engine(), ramp(n), &dims, dtype)?.broadcast_to(whole.clone()))
     };
     let mut parts = spatial.iter().enumerate().map(one).collect::<Result<Vec<Tensor>>>()?;
     // The last axis comes first, as in x, y.

@@ -22,7 +22,7 @@ mod shape;
 mod signal;
 mod window;
 
-use breakeven::Tensor;
+use breakeven::{DType, Engine, Tensor};
 
 use crate::call::{Call, Result};
 use crate::value::Item;
@@ -136,6 +136,14 @@ fn times(x: &Tensor, by: f64) -> Tensor {
 /// `x + by` in the type of `x`.
 fn plus(x: &Tensor, by: f64) -> Tensor {
     x + x.scalar(by)
+}
+
+/// Numbers of type `dtype`; those of 16 bits are rounded by way of f32. A device without f64 meets none.
+fn numbers(engine: &Engine, values: Vec<f64>, dims: &[usize], dtype: DType) -> Result<Tensor> {
+    if dtype == DType::F64 {
+        return Ok(engine.from_vec(values, shape(dims)?));
+    }
+    Ok(engine.from_vec(values.into_iter().map(|v| v as f32).collect(), shape(dims)?).cast(dtype))
 }
 
 /// A shape from computed extents.

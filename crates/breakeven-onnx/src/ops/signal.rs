@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 
 use breakeven::{DType, Pad, Tensor, stack};
 
-use super::{Operator, axis, extents, one};
+use super::{Operator, axis, extents, numbers, one};
 use crate::call::{Call, Result};
 use crate::error::{unsupported, wrong};
 
@@ -103,7 +103,7 @@ impl Signal {
         };
         let real = fit(&self.real)?;
         let imaginary = self.imaginary.as_ref().map(fit).transpose()?;
-        let matrix = |of: fn(f64) -> f64| Ok(self.matrix(how, [taken, given], of)) as Result<Tensor>;
+        let matrix = |of: fn(f64) -> f64| self.matrix(how, [taken, given], of);
         let (cos, sin) = (matrix(f64::cos)?, matrix(f64::sin)?);
         let none = || real.scalar(0.0).broadcast_to(real.shape().clone());
         let other = imaginary.unwrap_or_else(none);
@@ -114,7 +114,7 @@ impl Signal {
     }
 
     /// `of(2 pi k n / count)` for each element taken and given, with the weights of an inverse.
-    fn matrix(&self, how: Transform, [taken, given]: [usize; 2], of: fn(f64) -> f64) -> Tensor {
+    fn matrix(&self, how: Transform, [taken, given]: [usize; 2], of: fn(f64) -> f64) -> Result<Tensor> {
         let count = how.count;
         let weight = |k: usize| match (how.inverse, how.onesided) {
             (false, _) => 1.0,
@@ -124,12 +124,7 @@ impl Signal {
         let entry = |k: usize, n: usize| weight(k) * of(2.0 * PI * ((k * n) % count.max(1)) as f64 / count as f64);
         let all: Vec<f64> =
             (0..taken).flat_map(|k| (0..given).map(move |n| (k, n))).map(|(k, n)| entry(k, n)).collect();
-        let dtype = self.real.dtype();
-        let engine = self.real.engine();
-        if dtype == DType::F64 {
-            return engine.from_vec(all, [taken, given]);
-        }
-        engine.from_vec(all.into_iter().map(|v| v as f32).collect(), [taken, given]).cast(dtype)
+        numbers(self.real.engine(), all, &[taken, given], self.real.dtype())
     }
 }
 

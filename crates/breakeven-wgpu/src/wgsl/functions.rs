@@ -77,10 +77,23 @@ const EQ: &str = "fn f_eq(a: f32, b: f32) -> bool {
 }
 ";
 
-/// Division by reciprocal, as drivers do it, loses divisors over 2^126, whose reciprocal is denormal.
+/// The nearest quotient, as on a CPU, so that rounding to whole numbers falls alike on all devices: drivers divide by
+/// reciprocals, within 2.5 units. What remains of the significands fits 32 bits, though its terms do not, and says how many
+/// units are missing. Divisors over 2^126 would be lost, since their reciprocal is denormal.
 const DIV: &str = "fn f_div(a: f32, b: f32) -> f32 {
     let scale = select(1.0, 0.25, (bitcast<u32>(b) & 0x7fffffffu) > 0x7e800000u);
-    return (a * scale) / (b * scale);
+    let quotient = (a * scale) / (b * scale);
+    let bits = vec3<u32>(bitcast<u32>(a * scale), bitcast<u32>(b * scale), bitcast<u32>(quotient));
+    let exponents = (bits >> vec3<u32>(23u)) & vec3<u32>(0xffu);
+    if any(exponents - vec3<u32>(1u) >= vec3<u32>(254u)) { return quotient; }
+    let parts = (bits & vec3<u32>(0x7fffffu)) | vec3<u32>(0x800000u);
+    let shift = (exponents.x + 150u - exponents.y - exponents.z) & 31u;
+    let rest = i32((parts.x << shift) - parts.z * parts.y);
+    // Below a power of two units are half as large.
+    let twice = select(2, 4, parts.z == 0x800000u && rest < 0) * rest;
+    let unit = i32(parts.y);
+    let missing = i32(twice > unit) + i32(twice > 3 * unit) - i32(twice < -unit) - i32(twice < -3 * unit);
+    return bitcast<f32>(bits.z + u32(missing));
 }
 ";
 
