@@ -55,7 +55,7 @@ impl CpuDevice {
         Ok(CpuDevice {
             info: info(&options),
             caps: Caps::host(),
-            store: Store::new(options.tuning.pool_bytes, options.poison),
+            store: Store::new(&options),
             machine: Machine { natives, team, tuning: options.tuning },
             options,
             tickets: Mutex::default(),
@@ -162,7 +162,7 @@ impl Device for CpuDevice {
     }
 
     fn memory(&self) -> Memory {
-        Memory { pool: self.store.counters(), budget: None, pending: 0 }
+        Memory { pool: self.store.counters(), budget: self.store.budget(), pending: 0 }
     }
 
     fn trim(&self, age: Duration) {

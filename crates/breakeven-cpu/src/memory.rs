@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use breakeven_device::{Buffer, DeviceError, HostBytes, Pool, PoolCounters, Result, size_class};
 
+use crate::CpuOptions;
+
 /// Where every block starts: one cache line, the longest register.
 const ALIGN: usize = 64;
 
@@ -45,12 +47,20 @@ pub(crate) struct Store {
     pool: Arc<Mutex<Pool<Block>>>,
     born: Instant,
     poison: bool,
+    /// The most that may be live and waiting together.
+    limit: u64,
 }
 
 impl Store {
-    /// Keeps at most `limit` bytes waiting; with `poison`, memory is full of ones (NaN) whenever it is given out.
-    pub fn new(limit: u64, poison: bool) -> Store {
-        Store { pool: Arc::new(Mutex::new(Pool::new(limit))), born: Instant::now(), poison }
+    /// Memory as the options say; poisoned memory is full of ones (NaN) whenever it is given out.
+    pub fn new(options: &CpuOptions) -> Store {
+        let pool = Arc::new(Mutex::new(Pool::new(options.tuning.pool_bytes)));
+        Store { pool, born: Instant::now(), poison: options.poison, limit: options.memory_limit() }
+    }
+
+    /// The most it may hold, where that is known.
+    pub fn budget(&self) -> Option<u64> {
+        (self.limit != u64::MAX).then_some(self.limit)
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool<Block>> {
@@ -78,6 +88,13 @@ impl Store {
 
     fn make(&self, bytes: u64) -> Result<Block> {
         let class = size_class(bytes);
+        if self.left() < class {
+            self.trim(Duration::ZERO);
+        }
+        let left = self.left();
+        if left < class {
+            return Err(DeviceError::OutOfMemory { wanted: bytes, left: Some(left) });
+        }
         let block = Block::new(class).or_else(|| {
             self.trim(Duration::ZERO);
             Block::new(class)
@@ -85,6 +102,12 @@ impl Store {
         let block = block.ok_or(DeviceError::OutOfMemory { wanted: bytes, left: None })?;
         self.pool().made(bytes);
         Ok(block)
+    }
+
+    /// Bytes that may still be taken from the allocator.
+    fn left(&self) -> u64 {
+        let counters = self.pool().counters();
+        self.limit.saturating_sub(counters.live_bytes + counters.pooled_bytes)
     }
 
     /// Gives back what has waited for `age`.

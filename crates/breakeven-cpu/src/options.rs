@@ -12,6 +12,8 @@ pub struct CpuOptions {
     pub threads: Option<usize>,
     /// Instructions to use; the best there are where not said.
     pub isa: Option<Isa>,
+    /// Bytes that it may hold at once, what waits in its pool included; all of the machine's memory where not said.
+    pub memory_bytes: Option<u64>,
     /// Fill memory with NaN whenever it is given out: for tests.
     pub poison: bool,
     /// Measured numbers.
@@ -22,6 +24,17 @@ impl CpuOptions {
     pub(crate) fn thread_count(&self) -> usize {
         self.threads.unwrap_or_else(|| available_parallelism().map_or(1, NonZero::get)).max(1)
     }
+
+    pub(crate) fn memory_limit(&self) -> u64 {
+        self.memory_bytes.or_else(machine_memory).unwrap_or(u64::MAX)
+    }
+}
+
+/// Bytes of the machine, where the system says so. More is promised by many systems and ends the process when it is used.
+fn machine_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kibibytes = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().strip_suffix("kB")?;
+    kibibytes.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Numbers that a calibration measures. None of them changes a result.

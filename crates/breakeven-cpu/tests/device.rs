@@ -98,6 +98,17 @@ fn wrong_bindings_are_errors() {
     assert!(matches!(device.alloc(1 << 60, MemoryKind::Resident), Err(DeviceError::OutOfMemory { .. })));
 }
 
+#[test]
+fn no_more_is_given_than_may_be_held() {
+    let device = CpuDevice::new(CpuOptions { memory_bytes: Some(1 << 20), ..CpuOptions::default() }).expect("a CPU");
+    assert_eq!(device.memory().budget, Some(1 << 20));
+    let alloc = |bytes| device.alloc(bytes, MemoryKind::Resident);
+    let half = alloc(1 << 19).expect("half of it is there");
+    assert!(matches!(alloc(1 << 20), Err(DeviceError::OutOfMemory { wanted, left: Some(left) }) if wanted > left));
+    drop(half);
+    alloc(1 << 20).expect("what waits in the pool makes room");
+}
+
 breakeven_ir::row! {
     /// `a * 2^b`, which no row of the table computes.
     static SCALED = scaled: Float(a: V, b: V) -> V [breakeven_ir::Tolerance::EXACT] = a.ldexp(b);

@@ -24,7 +24,16 @@ impl Op {
             Op::Concat(axis) => one(concat(*axis, inputs)),
             Op::Custom(op, params) => op.specs(params.len(), inputs),
         };
+        let specs = specs.and_then(|specs| specs.iter().try_for_each(|spec| self.addressable(spec)).map(|()| specs));
         specs.map_err(|e| if e.operands.is_empty() { e.of(inputs) } else { e })
+    }
+
+    /// Extents of several inputs, each of which fits, can multiply to what no memory has.
+    fn addressable(&self, spec: &Spec) -> Result<(), CallError> {
+        if spec.is_addressable() {
+            return Ok(());
+        }
+        Err(self.wrong(format!("gives {spec}, which has more bytes than memory has addresses")))
     }
 
     fn wrong(&self, message: impl Into<String>) -> CallError {
@@ -211,7 +220,7 @@ fn concat(axis: usize, inputs: &[&Spec]) -> Result<Spec, CallError> {
     if inputs.iter().any(|s| rest(s) != rest(first)) {
         return wrong(format!("tensors must have one dtype and be equal in all axes but {axis}"));
     }
-    let total: usize = inputs.iter().map(|s| s.shape[axis]).sum();
+    let total = inputs.iter().map(|s| s.shape[axis]).fold(0, usize::saturating_add);
     let dims: Vec<usize> = first.shape.iter().enumerate().map(|(a, &n)| if a == axis { total } else { n }).collect();
     Ok(Spec { dtype: first.dtype, shape: Shape::new(&dims)? })
 }

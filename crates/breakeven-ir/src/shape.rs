@@ -25,7 +25,7 @@ impl Shape {
         let shape = ArrayVec::try_from(dims).map(Shape).map_err(|_| {
             CallError::new("shape", format!("rank {} is over the highest supported rank, {MAX_RANK}", dims.len()))
         })?;
-        match shape.checked_elements() {
+        match shape.steps().filter(|&n| isize::try_from(n).is_ok()) {
             Some(_) => Ok(shape),
             None => Err(CallError::new("shape", format!("{shape} has more elements than a 64-bit index can count"))),
         }
@@ -36,9 +36,14 @@ impl Shape {
         self.0.len()
     }
 
-    /// Number of elements; 1 for rank 0.
+    /// Number of elements; 1 for rank 0. Of a shape that no tensor can have, the largest number.
     pub fn elements(&self) -> usize {
-        self.0.iter().product()
+        if self.is_empty() { 0 } else { self.steps().unwrap_or(usize::MAX) }
+    }
+
+    /// Number of elements that strides reckon with: an extent of 0 counts as 1.
+    pub(crate) fn steps(&self) -> Option<usize> {
+        self.0.iter().try_fold(1usize, |all, &n| all.checked_mul(n.max(1)))
     }
 
     /// True when some extent is 0.
@@ -73,11 +78,6 @@ impl Shape {
         };
         (0..rank).map(one).collect::<Option<ArrayVec<usize, MAX_RANK>>>().map(Shape)
     }
-
-    fn checked_elements(&self) -> Option<usize> {
-        let mut nonzero = self.0.iter().filter(|&&n| n != 0);
-        nonzero.try_fold(1usize, |a, &n| a.checked_mul(n)).filter(|&n| isize::try_from(n).is_ok())
-    }
 }
 
 /// Signed steps between neighbours along each axis, in elements.
@@ -90,11 +90,13 @@ impl Deref for Shape {
     }
 }
 
+/// More elements than can be counted are the error of the operation that is asked for them.
+///
 /// # Panics
 /// When the rank is over [`MAX_RANK`]; [`Shape::new`] returns that as an error.
 impl From<&[usize]> for Shape {
     fn from(dims: &[usize]) -> Shape {
-        Shape::new(dims).expect("a shape written in code has a supported rank and size")
+        Shape(ArrayVec::try_from(dims).expect("a shape written in code has a supported rank"))
     }
 }
 

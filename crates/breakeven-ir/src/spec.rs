@@ -21,7 +21,13 @@ impl Spec {
 
     /// Bytes when stored densely, without padding. 64 bits wide, whatever the host's index width.
     pub fn bytes(&self) -> u64 {
-        self.shape.elements() as u64 * self.dtype.bytes() as u64
+        (self.shape.elements() as u64).saturating_mul(self.dtype.bytes() as u64)
+    }
+
+    /// Whether its bytes could be told apart by addresses, and its elements by strides, even where some extent is 0.
+    pub fn is_addressable(&self) -> bool {
+        let bytes = self.shape.steps().and_then(|steps| steps.checked_mul(self.dtype.bytes()));
+        bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok())
     }
 }
 
@@ -34,6 +40,15 @@ impl fmt::Display for Spec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_memory_holds_is_not_addressable() {
+        assert!(Spec::new(DType::F32, [1 << 60]).is_addressable());
+        assert!(!Spec::new(DType::F32, [1 << 61]).is_addressable());
+        assert!(!Spec::new(DType::U8, [1 << 40, 1 << 40]).is_addressable());
+        assert!(!Spec::new(DType::U8, [0, 1 << 40, 1 << 40]).is_addressable(), "its strides would wrap");
+        assert_eq!(Spec::new(DType::F32, [1 << 40, 1 << 40]).bytes(), u64::MAX);
+    }
 
     #[test]
     fn bytes_do_not_wrap_at_four_gibibytes() {

@@ -9,6 +9,7 @@ use crate::error::{Fault, unsupported, wrong};
 use crate::graph::{Graph, Node};
 use crate::host;
 use crate::literal::{Literal, dtype};
+use crate::ops::WRITTEN_DOWN;
 use crate::run::{Interpreter, Scope};
 use crate::value::Item;
 
@@ -123,9 +124,27 @@ impl<'c> Call<'c> {
         self.interpreter.settled(Item::Tensor(tensor), false)
     }
 
+    /// Fails where a list of so many elements of so many bytes is more than may be held.
+    pub fn room(&self, count: usize, each: usize) -> Result<()> {
+        self.interpreter.room(count, each)
+    }
+
+    /// Fails where step `turn` of a loop comes too late, or what all steps wrote down is more than may be held.
+    pub fn step(&self, turn: usize) -> Result<()> {
+        self.interpreter.in_time()?;
+        self.room(turn, WRITTEN_DOWN)
+    }
+
     /// The elements of input `index` as integers, which are known or computed now.
     pub fn ints(&self, index: usize) -> Result<Vec<i64>> {
-        Ok(host::ints(&self.readable(self.item(index)?)?)?)
+        Ok(host::ints(&self.listable(index)?)?)
+    }
+
+    /// Input `index`, whose elements may be read as a list of wide numbers.
+    fn listable(&self, index: usize) -> Result<Tensor> {
+        let tensor = self.readable(self.item(index)?)?;
+        self.room(tensor.check()?.shape.elements(), size_of::<i64>())?;
+        Ok(tensor)
     }
 
     /// The elements of input `index` as integers, if it is given.
@@ -135,15 +154,17 @@ impl<'c> Call<'c> {
 
     /// The elements of input `index` as numbers, which are known or computed now.
     pub fn floats(&self, index: usize) -> Result<Vec<f64>> {
-        Ok(host::floats(&self.readable(self.item(index)?)?)?)
+        Ok(host::floats(&self.listable(index)?)?)
     }
 
     /// The only element of input `index`, as an integer.
     pub fn one_int(&self, index: usize) -> Result<i64> {
-        match self.ints(index)?.as_slice() {
-            [one] => Ok(*one),
-            all => wrong(format!("its input {index} must be one number, not {}", all.len())),
-        }
+        only(index, &self.ints(index)?)
+    }
+
+    /// The only element of input `index`, as a number.
+    pub fn one_float(&self, index: usize) -> Result<f64> {
+        only(index, &self.floats(index)?)
     }
 
     /// A tensor whose elements may be read now: one that depends on inputs is computed where the run is forced to.
@@ -294,6 +315,13 @@ impl<'c> Call<'c> {
     /// The outputs of a subgraph of this node.
     pub fn run_graph(&self, graph: &Graph, inputs: Vec<Item>) -> Result<Vec<Item>> {
         Ok(self.interpreter.subgraph(graph, inputs, self.scope)?)
+    }
+}
+
+fn only<T: Copy>(index: usize, all: &[T]) -> Result<T> {
+    match all {
+        [one] => Ok(*one),
+        all => wrong(format!("its input {index} must be one number, not {}", all.len())),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use breakeven::{DType, DeviceId, Engine, HostBytes, Report, Spec, Tensor};
+use breakeven::{DType, DeviceId, Engine, EngineBuilder, HostBytes, Report, Spec, Tensor};
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
@@ -125,7 +125,7 @@ impl Model {
         // What earlier runs found out followed from the defaults.
         let store = if has_replaced { Arc::default() } else { self.stores.of(engine) };
         let known = store.shaped(&key);
-        let interpreter = Interpreter::new(engine, self.folder()?, &store, known, options.device);
+        let interpreter = Interpreter::new(engine, self.folder(engine)?, &store, known, options.device);
         let items = interpreter.graph(&self.parsed.graph, &scope)?;
         let ports = self.parsed.graph.outputs.iter();
         let values = ports.zip(items).map(|(port, item)| Ok((port.name.clone(), value(item, engine)?)));
@@ -158,12 +158,13 @@ impl Model {
         Ok(has_replaced)
     }
 
-    /// The engine that folds constants: a CPU alone.
-    fn folder(&self) -> Result<&Engine> {
+    /// The engine that folds constants: a CPU alone, with the limits of the engine that ran the model first.
+    fn folder(&self, engine: &Engine) -> Result<&Engine> {
         if let Some(folder) = self.folder.get() {
             return Ok(folder);
         }
-        let made = Engine::builder().gpus(false).no_cache().threads(1).build();
+        let made = Engine::builder().gpus(false).no_cache().threads(1).deadline(engine.deadline().limit());
+        let made = engine.memory_limit().into_iter().fold(made, EngineBuilder::memory_limit).build();
         let made = made.map_err(|source| Error::Engine { node: "the folding of constants".to_owned(), source })?;
         Ok(self.folder.get_or_init(|| made))
     }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use breakeven::{DeviceId, Engine, Tensor};
+use breakeven::{Deadline, DeviceError, DeviceId, Engine, Spec, Tensor};
 
 use crate::attribute::{Attribute, Attributes};
 use crate::call::Call;
@@ -32,6 +32,8 @@ pub(crate) struct Interpreter<'m> {
     /// An element that depends on an input was read: from here on, constants may differ from run to run.
     has_read: Cell<bool>,
     depth: Cell<usize>,
+    /// When the walk must have ended: loops and functions that call functions may ask for any number of steps.
+    deadline: Deadline,
 }
 
 /// Names and their values in one graph.
@@ -88,7 +90,8 @@ impl<'m> Interpreter<'m> {
         known: Arc<Known>,
         device: Option<DeviceId>,
     ) -> Self {
-        Interpreter { target, folder, device, store, known, has_read: Cell::new(false), depth: Cell::new(0) }
+        let (has_read, depth, deadline) = (Cell::new(false), Cell::new(0), target.deadline());
+        Interpreter { target, folder, device, store, known, has_read, depth, deadline }
     }
 
     /// The outputs of `graph`, whose inputs `scope` holds already.
@@ -156,6 +159,7 @@ impl<'m> Interpreter<'m> {
             return Ok(items);
         }
         let fault = |fault: Fault| fault.of(|| node.describe());
+        self.in_time().map_err(fault)?;
         let inputs = inputs(node, scope).map_err(fault)?;
         let outputs = self.outputs(node, inputs, scope).map_err(fault)?;
         if !outputs.is_empty() && outputs.iter().all(Item::is_fixed) {
@@ -185,8 +189,39 @@ impl<'m> Interpreter<'m> {
         let refers = node.attributes.values().any(|value| matches!(value, Attribute::Reference(_)));
         let is_fixed = call.is_fixed() && !operator.is_random && !refers;
         let outputs: Vec<Item> = outputs.into_iter().map(|item| self.settled(item, is_fixed)).collect();
-        outputs.iter().try_for_each(check)?;
+        outputs.iter().try_for_each(|item| self.check(item))?;
         Ok(outputs)
+    }
+
+    /// Fails once the deadline of the run has passed.
+    pub fn in_time(&self) -> std::result::Result<(), Fault> {
+        if !self.deadline.has_passed() {
+            return Ok(());
+        }
+        let waited = self.deadline.waited();
+        Err(out_of(DeviceError::Timeout { waited, pending: 0 }))
+    }
+
+    /// Fails where so many elements of so many bytes are more than may be held: a few numbers of a file can ask for any
+    /// amount, as views that nobody stores yet or as lists on the host.
+    pub fn room(&self, count: usize, each: usize) -> std::result::Result<(), Fault> {
+        let wanted = (count as u64).saturating_mul(each as u64);
+        let limit = self.target.memory_limit().unwrap_or(u64::MAX).min(isize::MAX as u64);
+        if wanted <= limit { Ok(()) } else { Err(out_of(DeviceError::OutOfMemory { wanted, left: Some(limit) })) }
+    }
+
+    /// The first error that a tensor carries, or that it could never be held.
+    fn check(&self, item: &Item) -> std::result::Result<(), Fault> {
+        let held = |tensor: &Tensor| {
+            let Spec { dtype, shape } = tensor.check().map_err(call_fault)?;
+            self.room(shape.elements(), dtype.bytes())
+        };
+        match item {
+            Item::Tensor(tensor) => held(tensor),
+            Item::Constant(constant) => held(&constant.tensor),
+            Item::Sequence(items) => items.iter().try_for_each(|item| self.check(item)),
+            Item::Optional(item) => item.iter().try_for_each(|item| self.check(item)),
+        }
     }
 
     fn function(
@@ -247,14 +282,9 @@ fn inputs(node: &Node, scope: &Scope<'_>) -> std::result::Result<Vec<Option<Item
     node.inputs.iter().map(find).collect()
 }
 
-/// The first error that a tensor carries.
-fn check(item: &Item) -> std::result::Result<(), Fault> {
-    match item {
-        Item::Tensor(tensor) => tensor.check().map(|_| ()).map_err(call_fault),
-        Item::Constant(constant) => constant.tensor.check().map(|_| ()).map_err(call_fault),
-        Item::Sequence(items) => items.iter().try_for_each(check),
-        Item::Optional(item) => item.iter().try_for_each(|item| check(item)),
-    }
+/// What the machine lacks for a node.
+fn out_of(source: DeviceError) -> Fault {
+    Fault::Engine(breakeven::Error::Device { device: "cpu".to_owned(), source })
 }
 
 /// A call that the tensor library refuses: a type it does not define the operation for is not the model's fault.

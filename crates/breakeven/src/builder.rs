@@ -24,6 +24,7 @@ use crate::{Engine, Error, Result};
 pub struct EngineBuilder {
     options: EngineOptions,
     threads: Option<usize>,
+    memory_bytes: Option<u64>,
     no_gpus: bool,
     software: bool,
     webgpu_limits: bool,
@@ -74,6 +75,13 @@ impl EngineBuilder {
     /// Threads of the CPU; all cores else.
     pub fn threads(mut self, threads: usize) -> EngineBuilder {
         self.threads = Some(threads);
+        self
+    }
+
+    /// Bytes that computing on the CPU may hold at once; all of the machine's memory else. What needs more is an error: with
+    /// a limit, a model of unknown origin cannot take the machine down.
+    pub fn memory_limit(mut self, bytes: u64) -> EngineBuilder {
+        self.memory_bytes = Some(bytes);
         self
     }
 
@@ -135,9 +143,14 @@ impl EngineBuilder {
     /// The engine, its CPU open. GPUs follow in the background.
     pub fn build(self) -> Result<Engine> {
         let mut notes = Vec::new();
-        let cpu = CpuDevice::new(CpuOptions { threads: self.threads, ..CpuOptions::default() });
+        let cpu = CpuDevice::new(CpuOptions {
+            threads: self.threads,
+            memory_bytes: self.memory_bytes,
+            ..CpuOptions::default()
+        });
         let failed = |source| Error::Device { device: "cpu".to_owned(), source };
         let cpu: Arc<dyn Device> = Arc::new(cpu.map_err(failed)?);
+        let memory_limit = cpu.memory().budget;
         let file = self.cache.file(&fingerprint(&cpu), &mut notes);
         let stored = self.profile.clone().or_else(|| file.as_ref().and_then(|f| f.load(&mut notes)));
         let known = |device: &Arc<dyn Device>| calibrate::known(stored.as_ref(), device.info());
@@ -160,7 +173,7 @@ impl EngineBuilder {
                 Search { software: self.software, webgpu_limits: self.webgpu_limits, stored, file: file.clone() };
             search::spawn(search, &devices);
         }
-        Ok(Engine(Arc::new(Shared { devices, plans: Plans::default(), options: self.options, file })))
+        Ok(Engine(Arc::new(Shared { devices, plans: Plans::default(), options: self.options, memory_limit, file })))
     }
 }
 

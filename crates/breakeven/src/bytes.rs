@@ -26,7 +26,7 @@ impl Engine {
     pub fn tensor_from_bytes(&self, spec: Spec, bytes: impl Into<HostBytes>) -> Result<Tensor> {
         let bytes = bytes.into();
         let wrong = |message: String| Err(CallError::new("tensor_from_bytes", message).into());
-        if bytes.len() as u64 != spec.bytes() {
+        if !spec.is_addressable() || bytes.len() as u64 != spec.bytes() {
             return wrong(format!("{spec} needs {} bytes, {} were given", spec.bytes(), bytes.len()));
         }
         if !are_elements(&bytes, spec.dtype) {
@@ -41,9 +41,11 @@ impl Tensor {
     /// The elements as little-endian bytes in row-major order, without padding, for any element type. Computes them if
     /// they are not there, and waits no longer than the engine's deadline.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        if self.check()?.shape.is_empty() {
+        let spec = self.check()?;
+        if spec.shape.is_empty() {
             return Ok(Vec::new());
         }
+        self.0.engine.room(spec)?;
         let (value, bytes) = self.0.engine.read(self, self.0.engine.deadline())?;
         Ok(value.dense_bytes(&bytes))
     }

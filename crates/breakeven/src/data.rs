@@ -27,7 +27,7 @@ impl Engine {
     #[track_caller]
     pub fn from_bytes(&self, bytes: HostBytes, spec: Spec) -> Tensor {
         let at = std::panic::Location::caller();
-        if bytes.len() as u64 == spec.bytes() {
+        if spec.is_addressable() && bytes.len() as u64 == spec.bytes() {
             return Tensor::from_value(self, Arc::new(Value::on_host(spec, bytes)));
         }
         let message = format!("{spec} needs {} bytes, {} were given", spec.bytes(), bytes.len());
@@ -54,6 +54,7 @@ impl Tensor {
         if spec.shape.is_empty() {
             return Ok(Vec::new());
         }
+        self.0.engine.room(spec)?;
         let (value, bytes) = self.0.engine.read(self, deadline)?;
         Ok(value.elements(&bytes))
     }

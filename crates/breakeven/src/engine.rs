@@ -22,6 +22,8 @@ pub(crate) struct Shared {
     pub devices: Arc<Devices>,
     pub plans: Plans,
     pub options: EngineOptions,
+    /// Bytes that computing on the CPU may hold at once.
+    pub memory_limit: Option<u64>,
     /// Where what was measured is kept.
     pub file: Option<ProfileFile>,
 }
@@ -97,8 +99,13 @@ impl Engine {
     }
 
     /// A deadline as this engine sets it where the caller names none.
-    pub(crate) fn deadline(&self) -> Deadline {
+    pub fn deadline(&self) -> Deadline {
         Deadline::after(self.0.options.deadline)
+    }
+
+    /// Bytes that computing on the CPU may hold at once, where the builder or the system says so.
+    pub fn memory_limit(&self) -> Option<u64> {
+        self.0.memory_limit
     }
 
     /// True for clones of one engine.

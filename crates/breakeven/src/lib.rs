@@ -41,6 +41,7 @@ mod profile_file;
 mod quantised;
 mod reduce;
 mod report;
+mod room;
 mod safetensors;
 mod scan;
 mod scatter;

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{Cursor, Read, Write};
+use std::io::{Cursor, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use breakeven::{DType, Engine, Tensor, map_file};
 use breakeven_onnx::Model;
 use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, ZipArchive, ZipWriter};
+use zip::{CompressionMethod, ZipWriter};
 
 /// Inputs by name. `NAME=FILE.npy`, `FILE.npz`, or `FILE.npy` alone for a model of one input.
 pub fn read(given: &[String], model: &Model, host: &Engine) -> anyhow::Result<HashMap<String, Tensor>> {
@@ -45,20 +45,8 @@ fn array(path: &Path, host: &Engine) -> anyhow::Result<Tensor> {
     tensor.with_context(|| format!("{} gives no input; numpy.save writes what is read here", path.display()))
 }
 
-/// The arrays of an `.npz` file. The sizes that it states are limits, not promises.
 fn archive(path: &Path, host: &Engine) -> anyhow::Result<HashMap<String, Tensor>> {
-    let bytes = map_file(path)?;
-    let mut archive = ZipArchive::new(Cursor::new(&*bytes)).with_context(|| format!("{}", path.display()))?;
-    let mut arrays = HashMap::new();
-    for index in 0..archive.len() {
-        let mut entry = archive.by_index(index).with_context(|| format!("{}", path.display()))?;
-        let name = entry.name().trim_end_matches(".npy").to_owned();
-        let (stated, mut elements) = (entry.size(), Vec::new());
-        entry.by_ref().take(stated).read_to_end(&mut elements)?;
-        let tensor = host.tensor_from_npy(elements);
-        arrays.insert(name.clone(), tensor.with_context(|| format!("{}, array '{name}'", path.display()))?);
-    }
-    Ok(arrays)
+    super::archive::arrays(&map_file(path)?, host).with_context(|| path.display().to_string())
 }
 
 /// Writes outputs where the arguments say, and gives the names of the files. bf16, which numpy lacks, is written as f32.

@@ -1,5 +1,6 @@
 //! What the commands about models share: the arguments, the engine, the inputs.
 
+mod archive;
 pub mod files;
 mod random;
 

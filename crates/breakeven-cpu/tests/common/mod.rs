@@ -17,7 +17,7 @@ pub fn devices() -> Vec<CpuDevice> {
 
 pub fn device(isa: Isa, threads: usize) -> CpuDevice {
     let tuning = Tuning { part_ns: 1.0, ..Tuning::default() };
-    CpuDevice::new(CpuOptions { threads: Some(threads), isa: Some(isa), poison: true, tuning })
+    CpuDevice::new(CpuOptions { threads: Some(threads), isa: Some(isa), poison: true, tuning, ..CpuOptions::default() })
         .expect("it is available")
 }
 

@@ -1,8 +1,8 @@
 //! Attention in its several forms.
 
-use breakeven::{DType, Pad, Tensor, concat, stack};
+use breakeven::{DType, Pad, Spec, Tensor, concat, stack};
 
-use super::{Operator, extents, many, one, plus};
+use super::{Operator, WRITTEN_DOWN, extents, many, one, plus};
 use crate::call::{Call, Result};
 use crate::error::{unsupported, wrong};
 use crate::value::Item;
@@ -114,21 +114,15 @@ fn attention(call: &Call<'_>) -> Result<Vec<Item>> {
 
 /// What is added to the scores: 0 where a key is seen, -inf where it is not, or what the caller gives.
 fn bias(call: &Call<'_>, q: &Tensor, k: &Tensor) -> Result<Option<Tensor>> {
-    let (queries, keys) = (q.check()?.shape[2], k.check()?.shape[2]);
+    let (&[_, _, queries, _], &[_, _, keys, _]) = (&q.check()?.shape[..], &k.check()?.shape[..]) else {
+        return wrong(format!("takes queries and keys of rank 4, not {} and {}", q.shape(), k.shape()));
+    };
     let hidden = q.scalar(f64::NEG_INFINITY);
     let hide = |seen: &Tensor| seen.where_(&q.scalar(0.0), &hidden);
     let mut parts = Vec::new();
     if let Some(mask) = call.optional(3)? {
-        let rank = mask.check()?.shape.rank();
-        let mut widths = vec![(0, 0); rank];
-        let given = mask.shape().last().copied().unwrap_or(keys);
-        if let Some(last) = widths.last_mut() {
-            last.1 = keys.saturating_sub(given) as isize;
-        }
-        parts.push(match mask.dtype() {
-            DType::Bool => hide(&mask.pad(&widths, Pad::Constant(0.0))),
-            _ => mask.pad(&widths, Pad::Constant(f64::NEG_INFINITY)),
-        });
+        let (is_truth, whole) = masked(&mask, keys)?;
+        parts.push(if is_truth { hide(&whole) } else { whole });
     }
     let lengths = call.optional(6)?.map(|n| n.cast(DType::I32));
     let engine = call.engine();
@@ -140,7 +134,10 @@ fn bias(call: &Call<'_>, q: &Tensor, k: &Tensor) -> Result<Option<Tensor>> {
             let batch = lengths.check()?.shape.elements();
             row + plus(&lengths.reshape([batch, 1, 1, 1]), -(queries as f64))
         }
-        (true, _) => plus(&row, (keys - call.spec(1)?.shape[call.spec(1)?.shape.rank() - 2]) as f64),
+        (true, _) => {
+            let new = call.spec(1)?.shape.iter().rev().nth(1).copied().unwrap_or(0);
+            plus(&row, keys.saturating_sub(new) as f64)
+        }
         (false, None) => row,
     };
     if call.flag("is_causal", false)? {
@@ -158,6 +155,17 @@ fn bias(call: &Call<'_>, q: &Tensor, k: &Tensor) -> Result<Option<Tensor>> {
         parts.push(hide(&column.less(&lengths.reshape([batch, 1, 1, 1]))));
     }
     Ok(parts.into_iter().reduce(|a, b| a + b))
+}
+
+/// A mask over all `keys`, of which it may name only the first, and whether it holds truth values.
+fn masked(mask: &Tensor, keys: usize) -> Result<(bool, Tensor)> {
+    let Spec { dtype, shape } = mask.check()?;
+    let mut widths = vec![(0, 0); shape.rank()];
+    if let (Some(last), Some(&given)) = (widths.last_mut(), shape.last()) {
+        last.1 = keys.saturating_sub(given) as isize;
+    }
+    let unseen = if *dtype == DType::Bool { 0.0 } else { f64::NEG_INFINITY };
+    Ok((*dtype == DType::Bool, mask.pad(&widths, Pad::Constant(unseen))))
 }
 
 fn flex_attention(call: &Call<'_>) -> Result<Tensor> {
@@ -211,6 +219,7 @@ fn linear_attention(call: &Call<'_>) -> Result<Vec<Item>> {
     let (q, k, v) = (part(0, queries)?, part(1, keys)?, part(2, keys)?);
     let times = sharing(&q, &k)?;
     let (batch, steps) = (q.shape()[0], q.shape()[2]);
+    call.room(steps, WRITTEN_DOWN)?;
     let (width, value_width) = (k.shape()[3], v.shape()[3]);
     let decay = if rule.decays { Some(part(4, keys)?.exp()) } else { None };
     let beta = if rule.corrects { Some(part(5, call.spec(5)?.shape.last().copied().unwrap_or(1))?) } else { None };
@@ -253,7 +262,7 @@ fn rotary(call: &Call<'_>) -> Result<Tensor> {
     }
     let is_flat = x.check()?.shape.rank() == 3;
     let rows = if is_flat { by_heads(&x, heads(call, "num_heads")?)? } else { x };
-    let width = rows.check()?.shape[3];
+    let &[_, _, _, width] = &rows.check()?.shape[..] else { return wrong("takes a tensor of rank 3 or 4") };
     let turned = match heads(call, "rotary_embedding_dim")? {
         0 => width,
         n if n <= width => n,

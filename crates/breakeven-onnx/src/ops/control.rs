@@ -47,6 +47,7 @@ fn repeat(call: &Call<'_>) -> Result<Vec<Item>> {
     let mut lists: Vec<Vec<Tensor>> = vec![Vec::new(); lists];
     let mut turn = 0;
     while goes_on && turn < most {
+        call.step(turn as usize)?;
         let known = |tensor: Tensor| Item::Constant(Arc::new(Constant::new(tensor, false)));
         let mut given = vec![known(call.known(vec![turn], ())), known(call.known(vec![true], ()))];
         given.append(&mut states);
@@ -129,6 +130,7 @@ fn scan_batches(call: &Call<'_>, body: &Graph, scanned: usize) -> Result<Vec<Ite
     let batch = all.first().map_or(Ok(0), |t| t.check().map(|s| s.shape.first().copied().unwrap_or(0)))?;
     let mut outputs: Vec<Vec<Tensor>> = Vec::new();
     for sample in 0..batch {
+        call.step(sample)?;
         let one: Vec<Tensor> = all.iter().map(|t| t.slice(0, sample..=sample).squeeze(0)).collect();
         let states = one[..carried].iter().cloned().map(|t| call.settled(t)).collect();
         let given = scan_one(call, body, states, &one[carried..])?;
@@ -136,6 +138,9 @@ fn scan_batches(call: &Call<'_>, body: &Graph, scanned: usize) -> Result<Vec<Ite
         for (output, item) in outputs.iter_mut().zip(&given) {
             output.push(call.on_target(item)?);
         }
+    }
+    if batch == 0 {
+        return crate::error::unsupported("a batch of no samples");
     }
     Ok(outputs.iter().map(|samples| stack(&samples.iter().collect::<Vec<_>>(), 0).into()).collect())
 }
@@ -154,6 +159,7 @@ fn scan_one(call: &Call<'_>, body: &Graph, mut states: Vec<Item>, inputs: &[Tens
     }
     let mut lists: Vec<Vec<Tensor>> = vec![Vec::new(); lists];
     for turn in 0..count {
+        call.step(turn)?;
         let mut given = states;
         for (i, input) in inputs.iter().enumerate() {
             let at = if walk.backwards[i] { count - 1 - turn } else { turn };

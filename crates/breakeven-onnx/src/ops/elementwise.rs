@@ -145,7 +145,7 @@ fn clip(call: &Call<'_>) -> Result<Tensor> {
 fn dropout(call: &Call<'_>) -> Result<Vec<Item>> {
     let x = call.tensor(0)?;
     let in_training = call.has(2) && call.one_int(2)? != 0 || call.opset() < 7 && !call.flag("is_test", false)?;
-    let ratio = if call.has(1) { call.floats(1)?[0] } else { call.float("ratio", 0.5)? };
+    let ratio = if call.has(1) { call.one_float(1)? } else { call.float("ratio", 0.5)? };
     if in_training && ratio != 0.0 {
         return unsupported("it would drop at random, as in training");
     }

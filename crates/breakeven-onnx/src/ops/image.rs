@@ -22,13 +22,17 @@ fn affine_grid(call: &Call<'_>) -> Result<Tensor> {
     if !matches!(spatial.len(), 2 | 3) {
         return wrong(format!("makes grids of 2 or 3 axes, not of {}", spatial.len()));
     }
-    let dtype = theta.check()?.dtype;
+    let (dtype, rank) = (theta.check()?.dtype, theta.check()?.shape.rank());
+    if rank != 3 {
+        return wrong(format!("takes a matrix for each sample, not {}", theta.shape()));
+    }
     let ramp = |n: usize| -> Vec<f64> {
         let (start, step) =
             if aligned { (-1.0, 2.0 / (n as f64 - 1.0)) } else { (-1.0 + 1.0 / n as f64, 2.0 / n as f64) };
         (0..n).map(|i| start + i as f64 * step).collect()
     };
     let whole = shape(spatial)?;
+    call.room(whole.elements().max(spatial.iter().copied().fold(0, usize::max)), size_of::<f64>())?;
     let one = |(i, &n): (usize, &usize)| {
         let dims: Vec<usize> = (i..spatial.len()).map(|a| if a == i { n } else { 1 }).collect();
         Ok(numbers(theta.engine(), ramp(n), &dims, dtype)?.broadcast_to(whole.clone()))
@@ -37,7 +41,7 @@ fn affine_grid(call: &Call<'_>) -> Result<Tensor> {
     // The last axis comes first, as in x, y.
     parts.reverse();
     parts.push(theta.scalar(1.0).broadcast_to(whole));
-    let places: usize = spatial.iter().product();
+    let places = spatial.iter().product::<usize>();
     let grid = stack(&parts.iter().collect::<Vec<_>>(), -1).reshape([places, parts.len()]);
     let moved = grid.matmul(&theta.t());
     Ok(moved.reshape(shape(&[&[theta.shape()[0]], spatial, &[spatial.len()]].concat())?))
@@ -53,15 +57,16 @@ fn col_to_image(call: &Call<'_>) -> Result<Tensor> {
     };
     let (stride, dilation) = (list("strides", 1)?, list("dilations", 1)?);
     let pads = call.list("pads")?.map_or_else(|| Ok(vec![0; 2 * rank]), extents)?;
-    let each: usize = block.iter().product();
-    let (&[n, rows, count], true) = (&x.check()?.shape[..], each > 0 && pads.len() == 2 * rank && image.len() == rank)
-    else {
+    let each = block.iter().copied().fold(1, usize::saturating_mul);
+    let fits_lists = [stride.len(), dilation.len(), image.len(), pads.len() / 2] == [rank; 4];
+    let (&[n, rows, count], true) = (&x.check()?.shape[..], each > 0 && fits_lists) else {
         return wrong(format!("{} columns do not fit blocks {block:?} of {image:?}", x.shape()));
     };
-    let reach = |a: usize| dilation[a] * (block[a] - 1) + 1;
-    let along = |a: usize| (image[a] + pads[a] + pads[a + rank]).saturating_sub(reach(a)) / stride[a].max(1) + 1;
+    let reach = |a: usize| dilation[a].saturating_mul(block[a] - 1).saturating_add(1);
+    let padded = |a: usize| image[a].saturating_add(pads[a]).saturating_add(pads[a + rank]);
+    let along = |a: usize| (padded(a).saturating_sub(reach(a)) / stride[a].max(1)).saturating_add(1);
     let places: Vec<usize> = (0..rank).map(along).collect();
-    if places.iter().product::<usize>() != count || rows % each != 0 {
+    if places.iter().copied().fold(1, usize::saturating_mul) != count || rows % each != 0 {
         return wrong(format!("{} does not hold {places:?} blocks of {block:?}", x.shape()));
     }
     let channels = rows / each;

@@ -103,6 +103,9 @@ pub(crate) fn find(domain: &str, name: &str) -> Option<&'static Operator> {
     families.iter().flat_map(|family| family.iter()).find(|operator| operator.name == name)
 }
 
+/// Bytes that one step of a loop, or one of many parts, takes at least when it is written down.
+pub(crate) const WRITTEN_DOWN: usize = 1 << 10;
+
 /// The axis that `axis` means in a tensor of `rank`, counted from the back when negative.
 fn axis(axis: i64, rank: usize) -> Result<usize> {
     let at = if axis < 0 { axis + rank as i64 } else { axis };

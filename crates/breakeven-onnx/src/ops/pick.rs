@@ -75,6 +75,7 @@ fn non_max_suppression(call: &Call<'_>) -> Result<Tensor> {
         order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
         let mut kept: Vec<usize> = Vec::new();
         for i in order {
+            call.step(kept.len())?;
             if (kept.len() as f64) < most && kept.iter().all(|&k| common_share(&boxes[i], &boxes[k]) <= overlap) {
                 kept.push(i);
             }

@@ -33,6 +33,7 @@ fn blocks(call: &Call<'_>, x: &Tensor, given: &Tensor) -> Result<Tensor> {
     let Some(size) = usize::try_from(size).ok().filter(|&size| size > 0 && n.div_ceil(size) == blocks) else {
         return wrong(format!("blocks of {size} do not make {n} elements of {blocks}"));
     };
+    call.room(n, size_of::<i64>())?;
     let places: Vec<i64> = (0..n).map(|i| (i / size) as i64).collect();
     Ok(given.gather(along as isize, &call.made(places, n)))
 }
@@ -104,9 +105,10 @@ fn conv_integer(call: &Call<'_>, [x, w]: [usize; 2], zeros: [usize; 2]) -> Resul
 /// Sums in i32 brought to the scale and zero point of the result.
 fn requantized(sums: &Tensor, scale: &Tensor, to: &Tensor, zero: &Tensor) -> Result<Tensor> {
     let dtype = zero.check()?.dtype;
-    let one = |t: &Tensor| if t.shape().elements() == 1 { t.reshape(()) } else { t.clone() };
-    let scaled = sums.cast(DType::F32) * (one(scale).cast(DType::F32) / one(to).cast(DType::F32));
-    Ok((scaled.round() + one(zero).cast(DType::F32)).cast(dtype))
+    let one =
+        |t: &Tensor| Ok(if t.check()?.shape.elements() == 1 { t.reshape(()) } else { t.clone() }) as Result<Tensor>;
+    let scaled = sums.cast(DType::F32) * (one(scale)?.cast(DType::F32) / one(to)?.cast(DType::F32));
+    Ok((scaled.round() + one(zero)?.cast(DType::F32)).cast(dtype))
 }
 
 fn q_linear_matmul(call: &Call<'_>) -> Result<Tensor> {

@@ -2,7 +2,7 @@
 
 use breakeven::{Activation, Gru, Lstm, Rnn, Row, Sequence, Tensor, stack};
 
-use super::{Operator, many};
+use super::{Operator, WRITTEN_DOWN, many};
 use crate::call::{Call, Result};
 use crate::error::{unsupported, wrong};
 use crate::value::Item;
@@ -76,8 +76,10 @@ impl Layer {
             other => return wrong(format!("has no direction '{other}'")),
         };
         let clip = call.float("clip", 0.0)?;
+        let x = turned(call.tensor(0)?);
+        call.room(x.check()?.shape.first().copied().unwrap_or(0), WRITTEN_DOWN)?;
         Ok(Layer {
-            x: turned(call.tensor(0)?),
+            x,
             input: call.tensor(1)?,
             recurrent: call.tensor(2)?,
             bias: call.optional(3)?,

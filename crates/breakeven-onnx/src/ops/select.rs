@@ -73,6 +73,7 @@ fn one_hot(call: &Call<'_>) -> Result<Tensor> {
     let (index, values) = (call.tensor(0)?, call.tensor(2)?);
     let depth = extents(&[call.one_int(1)?])?[0];
     let rank = index.check()?.shape.rank();
+    call.room(depth, size_of::<i64>())?;
     let at = axis(call.int("axis", -1)?, rank + 1)?;
     let whole = if index.dtype().is_integer() { index } else { index.cast(DType::I64) };
     let mut order: Vec<isize> = (0..rank as isize).collect();

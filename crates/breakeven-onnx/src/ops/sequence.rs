@@ -3,7 +3,7 @@
 use breakeven::{Tensor, stack};
 
 use super::shape::join;
-use super::{Operator, axis, extents, many, one};
+use super::{Operator, WRITTEN_DOWN, axis, extents, many, one};
 use crate::call::{Call, Result};
 use crate::error::wrong;
 use crate::value::Item;
@@ -12,7 +12,7 @@ use crate::value::Item;
 pub(super) const OPERATORS: &[Operator] = &[
     one("ConcatFromSequence", &["axis", "new_axis"], concat_from),
     many("Optional", &["type"], |c| {
-        let item = if c.has(0) { Some(Box::new(c.item(0)?.clone())) } else { None };
+        let item = if c.has(0) { Some(Box::new(plain(c.item(0)?)?)) } else { None };
         Ok(vec![Item::Optional(item)])
     }),
     many("OptionalGetElement", &[], |c| match c.item(0)? {
@@ -29,7 +29,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         Ok(vec![items[place(c.one_int(1)?, items.len())?].clone()])
     }),
     many("SequenceConstruct", &[], |c| {
-        let items = (0..c.count()).map(|i| Ok(c.item(i)?.clone())).collect::<Result<_>>()?;
+        let items = (0..c.count()).map(|i| element(c.item(i)?)).collect::<Result<_>>()?;
         Ok(vec![Item::Sequence(items)])
     }),
     many("SequenceEmpty", &["dtype"], |_| Ok(vec![Item::Sequence(Vec::new())])),
@@ -42,13 +42,30 @@ pub(super) const OPERATORS: &[Operator] = &[
     many("SequenceInsert", &[], |c| {
         let mut items = list(c)?.to_vec();
         let at = if c.has(2) { insertion(c.one_int(2)?, items.len())? } else { items.len() };
-        items.insert(at, c.item(1)?.clone());
+        items.insert(at, element(c.item(1)?)?);
         Ok(vec![Item::Sequence(items)])
     }),
     one("SequenceLength", &[], |c| Ok(c.known(vec![list(c)?.len() as i64], ()))),
     many("SequenceMap", &["body"], map),
     many("SplitToSequence", &["axis", "keepdims"], split_to),
 ];
+
+/// What an optional may hold: no other optional, since optionals of optionals could grow without end.
+fn plain(item: &Item) -> Result<Item> {
+    if matches!(item, Item::Optional(_)) {
+        wrong("takes a tensor or a sequence, not an optional")
+    } else {
+        Ok(item.clone())
+    }
+}
+
+/// What a sequence may hold: a few nodes that make sequences of sequences could ask for any number of tensors.
+fn element(item: &Item) -> Result<Item> {
+    match item {
+        Item::Tensor(_) | Item::Constant(_) => Ok(item.clone()),
+        Item::Sequence(_) | Item::Optional(_) => wrong("takes tensors"),
+    }
+}
 
 fn list<'c>(call: &'c Call<'_>) -> Result<&'c [Item]> {
     sequence(call.item(0)?)
@@ -97,7 +114,7 @@ fn map(call: &Call<'_>) -> Result<Vec<Item>> {
         };
         let given = (0..call.count()).map(one).collect::<Result<Vec<Item>>>()?;
         for (output, item) in outputs.iter_mut().zip(call.run_graph(&body, given)?) {
-            output.push(item);
+            output.push(element(&item)?);
         }
     }
     Ok(outputs.into_iter().map(Item::Sequence).collect())
@@ -108,18 +125,19 @@ fn split_to(call: &Call<'_>) -> Result<Vec<Item>> {
     let along = axis(call.int("axis", 0)?, x.check()?.shape.rank())?;
     let extent = x.shape()[along];
     let alone = !call.has(1);
+    let room = |count: usize| call.room(count, WRITTEN_DOWN);
     let parts = match call.optional_ints(1)? {
-        None => vec![1; extent],
+        None => room(extent).map(|()| vec![1; extent])?,
         Some(given) if call.spec(1)?.shape.rank() == 0 => {
-            let part = extents(&given)?[0];
-            if part == 0 {
+            let Some(&part) = extents(&given)?.first().filter(|&&part| part > 0) else {
                 return wrong("splits into parts of nothing");
-            }
+            };
+            room(extent.div_ceil(part))?;
             (0..extent.div_ceil(part)).map(|i| part.min(extent - i * part)).collect()
         }
         Some(given) => extents(&given)?,
     };
-    if parts.iter().sum::<usize>() != extent {
+    if parts.iter().copied().fold(0, usize::saturating_add) != extent {
         return wrong(format!("{parts:?} does not make up an extent of {extent}"));
     }
     let keeps = !alone || call.flag("keepdims", true)?;

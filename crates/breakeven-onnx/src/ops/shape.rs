@@ -2,7 +2,7 @@
 
 use breakeven::{Tensor, concat};
 
-use super::{Operator, axes, axis, extents, many, one, shape};
+use super::{Operator, WRITTEN_DOWN, axes, axis, extents, many, one, shape};
 use crate::attribute::Attribute;
 use crate::call::{Call, Result};
 use crate::error::{unsupported, wrong};
@@ -79,7 +79,7 @@ fn constant_of_shape(call: &Call<'_>) -> Result<Tensor> {
 fn depth_to_space(call: &Call<'_>) -> Result<Tensor> {
     let (x, block) = (call.tensor(0)?, block(call)?);
     let &[n, c, h, w] = &x.check()?.shape[..] else { return wrong("takes a tensor of rank 4") };
-    if c % (block * block) != 0 {
+    if c % block.saturating_mul(block) != 0 {
         return wrong(format!("{c} channels are not a multiple of {block} x {block}"));
     }
     let out = c / (block * block);
@@ -139,23 +139,26 @@ fn gather(call: &Call<'_>) -> Result<Tensor> {
 fn range(call: &Call<'_>) -> Result<Tensor> {
     let dtype = call.spec(0)?.dtype;
     if dtype.is_float() {
-        let (start, limit, step) = (call.floats(0)?[0], call.floats(1)?[0], call.floats(2)?[0]);
-        let count = count(((limit - start) / step).ceil())?;
+        let (start, limit, step) = (call.one_float(0)?, call.one_float(1)?, call.one_float(2)?);
+        let count = count(call, ((limit - start) / step).ceil())?;
         return Ok(call.made((0..count).map(|i| start + i as f64 * step).collect(), count).cast(dtype));
     }
     let (start, limit, step) = (call.one_int(0)?, call.one_int(1)?, call.one_int(2)?);
     if step == 0 {
         return wrong("takes a step that is not 0");
     }
-    let count = count(((i128::from(limit) - i128::from(start)) as f64 / step as f64).ceil())?;
-    Ok(call.made((0..count as i64).map(|i| start + i * step).collect(), count).cast(dtype))
+    let count = count(call, ((i128::from(limit) - i128::from(start)) as f64 / step as f64).ceil())?;
+    let at = |i: i64| start.wrapping_add(i.wrapping_mul(step));
+    Ok(call.made((0..count as i64).map(at).collect(), count).cast(dtype))
 }
 
-fn count(exact: f64) -> Result<usize> {
-    match exact {
-        n if n.is_nan() || n > (1u64 << 40) as f64 => wrong(format!("has {n} elements")),
-        n => Ok(n.max(0.0) as usize),
+/// So many elements, if a list of them may be held.
+fn count(call: &Call<'_>, exact: f64) -> Result<usize> {
+    if exact.is_nan() {
+        return wrong("has no number of elements");
     }
+    let count = exact.max(0.0) as usize;
+    call.room(count, size_of::<f64>()).map(|()| count)
 }
 
 /// 0 keeps an extent unless `allowzero` is set, and one -1 stands for what is left.
@@ -237,17 +240,19 @@ fn split(call: &Call<'_>) -> Result<Vec<Item>> {
     let extent = x.shape()[along];
     let parts = match call.list_or_input("split", 1)? {
         Some(parts) => extents(&parts)?,
-        None => even_parts(extent, call.int("num_outputs", call.outputs() as i64)?)?,
+        None => even_parts(call, extent)?,
     };
-    if parts.iter().sum::<usize>() != extent {
+    if parts.iter().copied().fold(0, usize::saturating_add) != extent {
         return wrong(format!("{parts:?} does not make up an extent of {extent}"));
     }
     Ok(x.split(along as isize, &parts).into_iter().map(Item::Tensor).collect())
 }
 
 /// Equal parts; the last one is smaller where they do not fit.
-fn even_parts(extent: usize, count: i64) -> Result<Vec<usize>> {
+fn even_parts(call: &Call<'_>, extent: usize) -> Result<Vec<usize>> {
+    let count = call.int("num_outputs", call.outputs() as i64)?;
     let Some(count) = usize::try_from(count).ok().filter(|&n| n > 0) else { return wrong("splits into no part") };
+    call.room(count, WRITTEN_DOWN)?;
     let part = extent.div_ceil(count);
     Ok((0..count).map(|i| part.min(extent.saturating_sub(i * part))).collect())
 }

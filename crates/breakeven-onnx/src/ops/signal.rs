@@ -23,6 +23,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 /// A function of the angle, which goes once round over the window.
 fn window(call: &Call<'_>, of: fn(f64) -> f64) -> Result<Tensor> {
     let count = extents(&[call.one_int(0)?])?[0];
+    call.room(count, size_of::<f64>())?;
     let whole = if call.flag("periodic", true)? { count as f64 } else { count as f64 - 1.0 };
     let values: Vec<f64> = (0..count).map(|i| of(2.0 * PI * i as f64 / whole)).collect();
     Ok(call.made(values, count).cast(call.dtype("output_datatype")?.unwrap_or(DType::F32)))
@@ -55,11 +56,11 @@ fn dft(call: &Call<'_>) -> Result<Tensor> {
     let extent = x.shape()[along];
     let count = match call.has(1) {
         true => extents(&[call.one_int(1)?])?[0],
-        false if inverse && onesided => 2 * extent.saturating_sub(1),
+        false if inverse && onesided => extent.saturating_sub(1).saturating_mul(2),
         false => extent,
     };
     let signal = Signal::of(&x, along)?;
-    let y = signal.transformed(Transform { count, inverse, onesided })?;
+    let y = signal.transformed(call, Transform { count, inverse, onesided })?;
     Ok(y.joined(along, rank))
 }
 
@@ -91,10 +92,11 @@ impl Signal {
     }
 
     /// The transform of the last axis, cut or filled with zeros to as many elements as it takes.
-    fn transformed(&self, how: Transform) -> Result<Signal> {
+    fn transformed(&self, call: &Call<'_>, how: Transform) -> Result<Signal> {
         let Transform { count, inverse, onesided } = how;
         let taken = if inverse && onesided { count / 2 + 1 } else { count };
         let given = if onesided && !inverse { count / 2 + 1 } else { count };
+        call.room(taken.saturating_mul(given), size_of::<f64>())?;
         let fit = |t: &Tensor| -> Result<Tensor> {
             let dims = &t.check()?.shape;
             let mut widths = vec![(0, 0); dims.rank()];
@@ -149,7 +151,7 @@ fn stft(call: &Call<'_>) -> Result<Tensor> {
     let whole = Signal::of(&x, 1)?;
     let frames = Signal { real: framed(&whole.real), imaginary: whole.imaginary.as_ref().map(framed) };
     let onesided = call.flag("onesided", true)?;
-    let y = frames.transformed(Transform { count: width, inverse: false, onesided })?;
+    let y = frames.transformed(call, Transform { count: width, inverse: false, onesided })?;
     Ok(y.joined(2, 4))
 }
 
@@ -157,7 +159,7 @@ fn stft(call: &Call<'_>) -> Result<Tensor> {
 fn mel_weights(call: &Call<'_>) -> Result<Tensor> {
     let whole = |i: usize| Ok(extents(&[call.one_int(i)?])?[0]) as Result<usize>;
     let (bins, length, rate) = (whole(0)?, whole(1)?, whole(2)?);
-    let (lower, upper) = (call.floats(3)?[0], call.floats(4)?[0]);
+    let (lower, upper) = (call.one_float(3)?, call.one_float(4)?);
     let mel = |hertz: f64| 2595.0 * (hertz / 700.0).ln_1p() / 10f64.ln();
     let step = (mel(upper) - mel(lower)) / (bins + 2) as f64;
     let place = |i: usize| {
@@ -165,9 +167,10 @@ fn mel_weights(call: &Call<'_>) -> Result<Tensor> {
         ((length + 1) as f64 * hertz / rate as f64).floor() as usize
     };
     let rows = length / 2 + 1;
-    if rate == 0 || place(bins + 1) > rows || bins.saturating_mul(rows) > 1 << 30 {
+    if rate == 0 || place(bins + 1) > rows {
         return unsupported(format!("{bins} bins of {length} at {rate} per second"));
     }
+    call.room(bins.saturating_mul(rows), size_of::<f64>())?;
     let mut weights = vec![0.0; rows * bins];
     for bin in 0..bins {
         let [left, centre, right] = [place(bin), place(bin + 1), place(bin + 2)];

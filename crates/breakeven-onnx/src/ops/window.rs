@@ -92,9 +92,13 @@ fn p(call: &Call<'_>) -> Result<f64> {
 
 fn max_pool(call: &Call<'_>) -> Result<Vec<Item>> {
     let (x, how) = (call.tensor(0)?, pool(call)?);
-    let mut outputs = vec![x.max_pool(&how).into()];
+    let y = x.max_pool(&how);
+    y.check()?;
+    let mut outputs = vec![y.into()];
     if call.wants(1) {
         let places = x.max_pool_indices(&how);
+        let channels = x.shape()[..2].iter().product::<usize>();
+        call.room(channels, size_of::<i64>())?;
         outputs.push(over_all(&x, places, call.flag("storage_order", false)?)?.into());
     }
     Ok(outputs)
@@ -137,15 +141,14 @@ fn conv_transpose(call: &Call<'_>) -> Result<Tensor> {
         return wrong(format!("its strides, dilations and output_padding must have {rank} entries"));
     }
     let full = |axis: usize| {
-        stride[axis] * dims[axis + 2].saturating_sub(1)
-            + extra[axis]
-            + w[axis + 2].saturating_sub(1) * dilation[axis]
-            + 1
+        let spread = stride[axis].saturating_mul(dims[axis + 2].saturating_sub(1));
+        let reach = w[axis + 2].saturating_sub(1).saturating_mul(dilation[axis]);
+        spread.saturating_add(reach).saturating_add(extra[axis]).saturating_add(1)
     };
     let auto = call.text("auto_pad", "NOTSET")?;
     let wanted = match call.list("output_shape")? {
         Some(given) => Some(extents(&given[given.len().saturating_sub(rank)..])?),
-        None if auto.starts_with("SAME") => Some((0..rank).map(|a| dims[a + 2] * stride[a]).collect()),
+        None if auto.starts_with("SAME") => Some((0..rank).map(|a| dims[a + 2].saturating_mul(stride[a])).collect()),
         None => None,
     };
     let mut extra = extra.clone();
@@ -155,8 +158,9 @@ fn conv_transpose(call: &Call<'_>) -> Result<Tensor> {
         Some(wanted) if wanted.len() != rank => return wrong(format!("its output_shape must have {rank} entries")),
         Some(wanted) => (0..rank)
             .map(|axis| {
-                extra[axis] += wanted[axis].saturating_sub(full(axis));
-                let total = full(axis).saturating_sub(wanted[axis]);
+                let (full, wanted) = (full(axis), wanted[axis]);
+                extra[axis] = extra[axis].saturating_add(wanted.saturating_sub(full));
+                let total = full.saturating_sub(wanted);
                 let (less, more) = (total / 2, total.div_ceil(2));
                 if auto == "SAME_UPPER" { (less, more) } else { (more, less) }
             })
@@ -184,7 +188,7 @@ fn causal_conv(call: &Call<'_>) -> Result<Vec<Item>> {
         other => return unsupported(format!("the activation '{other}'")),
     };
     let length = all.check()?.shape[2];
-    Ok(vec![y.into(), all.slice(2, length - width.saturating_sub(1)..).into()])
+    Ok(vec![y.into(), all.slice(2, length.saturating_sub(width.saturating_sub(1))..).into()])
 }
 
 fn whole(call: &Call<'_>, fold: fn(&Tensor, &[isize]) -> Tensor) -> Result<Tensor> {

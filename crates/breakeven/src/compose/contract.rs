@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use breakeven_ir::{CallError, MAX_RANK, Shape};
 
-use super::{composed, need};
+use super::{composed, need, right};
 use crate::Tensor;
 
 /// Labels of an operand's axes. Axes under an ellipsis have labels of their own, from 256 on.
@@ -140,7 +140,7 @@ impl Part {
             }
             let dims: Shape = (0..rank).map(|a| if a == first || a == second { n } else { 1 }).collect();
             let on = tensor.engine().eye(breakeven_ir::DType::Bool, n, n, 0).reshape(dims);
-            tensor = on.where_(&tensor, &tensor.zero()).sum(second as isize);
+            tensor = right(&on.where_(&tensor, &tensor.zero()).sum(second as isize))?.clone();
             labels.remove(second);
         }
         Ok(Part { labels, tensor })
@@ -168,7 +168,7 @@ impl Part {
         let all = groups.concat();
         let ordered = self.ordered(&all)?.tensor;
         let dims: Vec<usize> = all.iter().map(|&l| extent(l)).collect();
-        let product = |group: &[u32]| group.iter().map(|&l| extent(l)).product::<usize>();
+        let product = |group: &[u32]| group.iter().map(|&l| extent(l)).fold(1, usize::saturating_mul);
         Ok(ordered.broadcast_to(Shape::new(&dims)?).reshape(groups.map(product)))
     }
 }
@@ -184,6 +184,8 @@ fn product(a: &Part, b: &Part, needed: &BTreeSet<u32>) -> Result<Part, CallError
         Part { labels: one.labels.clone(), tensor: one.tensor.clone() }.summed(goes)
     };
     let (a, b) = (alone(a, b), alone(b, a));
+    right(&a.tensor)?;
+    right(&b.tensor)?;
     let both = |l: &&u32| b.labels.contains(l);
     let batch: Labels = a.labels.iter().filter(both).filter(|l| needed.contains(l)).copied().collect();
     let terms: Labels = a.labels.iter().filter(both).filter(|l| !needed.contains(l)).copied().collect();
@@ -197,10 +199,10 @@ fn product(a: &Part, b: &Part, needed: &BTreeSet<u32>) -> Result<Part, CallError
         let (m, n) = (a.extent(l).unwrap_or(1), b.extent(l).unwrap_or(1));
         if m == 1 { n } else { m }
     };
-    let left = a.grouped([&batch, &rows, &terms], extent)?;
-    let right = b.grouped([&batch, &columns, &terms], extent)?;
+    let rows_of = a.grouped([&batch, &rows, &terms], extent)?;
+    let columns_of = b.grouped([&batch, &columns, &terms], extent)?;
     let labels: Labels = [&batch[..], &rows, &columns].concat();
     need(labels.len() <= MAX_RANK, "einsum", || format!("an intermediate result has rank {}", labels.len()))?;
     let dims: Vec<usize> = labels.iter().map(|&l| extent(l)).collect();
-    Ok(Part { labels, tensor: left.matmul(&right.t()).reshape(Shape::new(&dims)?) })
+    Ok(Part { labels, tensor: rows_of.matmul(&columns_of.t()).reshape(Shape::new(&dims)?) })
 }

@@ -5,7 +5,7 @@ use std::panic::Location;
 use breakeven_ir::{CallError, MAX_RANK, Shape};
 
 use super::windows::{Along, Given, windows};
-use super::{Padding, composed, each, need};
+use super::{Padding, composed, each, need, right};
 use crate::{Pad, Tensor, concat};
 
 /// How a convolution moves. Lists have an entry for each spatial axis, or none for 1 along each.
@@ -50,7 +50,8 @@ impl Tensor {
             let (stride, dilation, padding) = (&how.stride[..], &how.dilation[..], &how.padding);
             let along = Given { operation: "conv", size, stride, dilation, padding, ceil: false }.along(self)?;
             need(!along.is_empty(), "conv", || "takes at least one spatial axis".to_owned())?;
-            let seen = windows(self, &along, 0.0);
+            let seen = windows(self, &along, 0.0)?;
+            right(&seen)?;
             add_bias("conv", &by_groups(&seen, weight, groups, &along), bias, out)
         })
     }
@@ -74,8 +75,9 @@ impl Tensor {
             let extra = each(&how.extra, 0, rank - 2, NAME)?;
             let mut widths = vec![(0isize, 0isize); 2];
             for (axis, &(low, high)) in padding.iter().enumerate() {
-                let reach = (w[axis + 2].saturating_sub(1) * dilation[axis]) as isize;
-                widths.push((reach - low as isize, reach - high as isize + extra[axis] as isize));
+                let signed = |n: usize| isize::try_from(n).unwrap_or(isize::MAX / 4).min(isize::MAX / 4);
+                let reach = signed(w[axis + 2].saturating_sub(1).saturating_mul(dilation[axis]));
+                widths.push((reach - signed(low), reach - signed(high) + signed(extra[axis])));
             }
             let apart = stride.iter().enumerate().try_fold(self.clone(), |x, (i, &step)| spread(&x, i + 2, step))?;
             let how = Conv { dilation, groups, ..Conv::default() };
@@ -87,7 +89,7 @@ impl Tensor {
 fn out_channels(operation: &'static str, x: &Tensor, weight: &Tensor, groups: usize) -> Result<usize, CallError> {
     let (x, w) = (x.shape(), weight.shape());
     need(x.rank() >= 3 && x.rank() == w.rank(), operation, || "takes an input and a weight of one rank".to_owned())?;
-    let fits = x[1] == w[1] * groups && w[0].is_multiple_of(groups);
+    let fits = x[1] == w[1].saturating_mul(groups) && w[0].is_multiple_of(groups);
     need(fits, operation, || format!("{} channels in {groups} groups do not meet a weight of {w}", x[1]))?;
     Ok(w[0])
 }
@@ -95,7 +97,7 @@ fn out_channels(operation: &'static str, x: &Tensor, weight: &Tensor, groups: us
 fn add_bias(operation: &'static str, y: &Tensor, bias: Option<&Tensor>, out: usize) -> Result<Tensor, CallError> {
     let Some(bias) = bias else { return Ok(y.clone()) };
     need(bias.shape()[..] == [out], operation, || format!("takes a bias of [{out}], not of {}", bias.shape()))?;
-    let dims: Shape = (1..y.shape().rank()).map(|axis| if axis == 1 { out } else { 1 }).collect();
+    let dims: Shape = (1..right(y)?.shape().rank()).map(|axis| if axis == 1 { out } else { 1 }).collect();
     Ok(y + bias.reshape(dims))
 }
 
@@ -152,7 +154,7 @@ fn depthwise(seen: &Tensor, weight: &Tensor, rank: usize) -> Tensor {
 /// Zeros between the elements of an axis, so that neighbours are `step` apart.
 fn spread(x: &Tensor, axis: usize, step: usize) -> Result<Tensor, CallError> {
     need(step > 0, "conv_transpose", || "strides are at least 1".to_owned())?;
-    let n = x.shape()[axis];
+    let n = right(x)?.shape()[axis];
     if step == 1 || n == 0 {
         return Ok(x.clone());
     }
@@ -160,8 +162,8 @@ fn spread(x: &Tensor, axis: usize, step: usize) -> Result<Tensor, CallError> {
     let (before, after) = (&x.shape()[..axis], &x.shape()[axis + 1..]);
     let (outer, inner) = (before.iter().product::<usize>(), after.iter().product::<usize>());
     let flat =
-        x.reshape([outer, n, 1, inner]).pad(&[(0, 0), (0, 0), (0, step as isize - 1), (0, 0)], Pad::Constant(0.0));
-    let dims = Shape::new(&[before, &[n * step], after].concat())?;
+        x.reshape([outer, n, 1, inner]).pad(&[(0, 0), (0, 0), (0, (step - 1) as isize), (0, 0)], Pad::Constant(0.0));
+    let dims = Shape::new(&[before, &[n.saturating_mul(step)], after].concat())?;
     Ok(flat.reshape(dims).slice(axis as isize, ..=((n - 1) * step)))
 }
 

@@ -60,6 +60,12 @@ impl Engine {
             return short(count);
         }
         let rows = count.div_ceil(RAMP);
+        if isize::try_from(count).is_err() {
+            return Tensor::wrong(
+                self,
+                CallError::new("arange", format!("{count} numbers are more than can be counted")),
+            );
+        }
         let (high, low) = if i32::try_from(rows * RAMP).is_ok() {
             (self.ramp(rows), short(RAMP))
         } else {

@@ -51,6 +51,11 @@ fn need(holds: bool, operation: &'static str, message: impl FnOnce() -> String) 
     if holds { Ok(()) } else { Err(CallError::new(operation, message())) }
 }
 
+/// `t`, or what is wrong with the calls that made it.
+fn right(t: &Tensor) -> Result<&Tensor, CallError> {
+    t.0.spec.as_ref().map(|_| t).map_err(CallError::clone)
+}
+
 /// `given`, or `default` for each of `rank` axes where nothing was given.
 fn each<T: Clone>(given: &[T], default: T, rank: usize, operation: &'static str) -> Result<Vec<T>, CallError> {
     match given.len() {

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use breakeven_ir::{CallError, Shape};
 
-use super::{composed, need};
+use super::{composed, need, right};
 use crate::{Pad, Tensor};
 
 impl Tensor {
@@ -68,6 +68,7 @@ impl Tensor {
     fn by_channel(&self, operation: &'static str, values: &Tensor) -> Result<Tensor, CallError> {
         let shape = self.shape();
         let channels = shape.get(1).copied().unwrap_or(1);
+        let values = right(values)?;
         let text = || format!("takes one number for each of {channels} channels, not {}", values.shape());
         need(values.shape()[..] == [channels], operation, text)?;
         let dims: Shape = (1..shape.rank().max(2)).map(|axis| if axis == 1 { channels } else { 1 }).collect();

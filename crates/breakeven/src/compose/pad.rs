@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use breakeven_ir::{CallError, Shape};
 
-use super::{composed, need};
+use super::{composed, need, right};
 use crate::{Tensor, concat};
 
 /// What is put around a tensor.
@@ -47,7 +47,9 @@ impl Tensor {
 }
 
 fn padded(x: &Tensor, axis: usize, (low, high): (isize, isize), with: Pad) -> Result<Tensor, CallError> {
-    let n = x.shape()[axis] as isize;
+    let n = right(x)?.shape()[axis] as isize;
+    let wide = [low, high].iter().try_fold(n, |all, &more| all.checked_add(more.checked_abs()?));
+    need(wide.is_some(), "pad", || format!("({low}, {high}) is more than can be counted"))?;
     let along = axis as isize;
     if low <= 0 && high <= 0 {
         let (from, to) = ((-low).min(n), (n + high).max((-low).min(n)));
@@ -67,6 +69,7 @@ fn padded(x: &Tensor, axis: usize, (low, high): (isize, isize), with: Pad) -> Re
             .collect();
         return Ok(concat(&parts, along));
     }
+    x.engine().room_for("pad", (n + low + high).max(0) as usize, size_of::<i64>())?;
     let places = (-low..n + high).map(|at| source(at, n, with)).collect::<Option<Vec<i64>>>();
     let text = || format!("{with:?} of ({low}, {high}) needs more elements than axis {axis} of {} has", x.shape());
     let places = places.ok_or_else(|| CallError::new("pad", text()))?;
@@ -98,10 +101,11 @@ fn tiled(x: &Tensor, axis: usize, count: usize) -> Result<Tensor, CallError> {
         return Ok(x.clone());
     }
     let dims = |middle: &[usize]| Shape::new(&[&x.shape()[..axis], middle, &x.shape()[axis + 1..]].concat());
-    let n = x.shape()[axis];
+    let n = right(x)?.shape()[axis];
     if x.shape().rank() == breakeven_ir::MAX_RANK {
+        x.engine().room_for("tile", count, size_of::<Tensor>())?;
         let parts = vec![x; count];
         return if count == 0 { Ok(x.slice(axis as isize, 0..0)) } else { Ok(concat(&parts, axis as isize)) };
     }
-    Ok(x.unsqueeze(axis as isize).broadcast_to(dims(&[count, n])?).reshape(dims(&[count * n])?))
+    Ok(x.unsqueeze(axis as isize).broadcast_to(dims(&[count, n])?).reshape(dims(&[count.saturating_mul(n)])?))
 }

@@ -37,7 +37,7 @@ impl Tensor {
     pub fn max_pool(&self, how: &Pool) -> Tensor {
         composed(&[self], Location::caller(), || {
             let along = how.along("max_pool", self)?;
-            Ok(windows(self, &along, f64::NEG_INFINITY).max(&axes(&along)[..]))
+            Ok(windows(self, &along, f64::NEG_INFINITY)?.max(&axes(&along)[..]))
         })
     }
 
@@ -48,7 +48,7 @@ impl Tensor {
     pub fn max_pool_indices(&self, how: &Pool) -> Tensor {
         composed(&[self], Location::caller(), || {
             let along = how.along("max_pool_indices", self)?;
-            let mut rest = windows(self, &along, f64::NEG_INFINITY).argmax(&axes(&along)[..]).cast(DType::I32);
+            let mut rest = windows(self, &along, f64::NEG_INFINITY)?.argmax(&axes(&along)[..]).cast(DType::I32);
             let (mut place, mut step) = (rest.zero(), 1);
             for (i, a) in along.iter().enumerate().rev() {
                 let size = rest.scalar(a.size as f64);
@@ -70,8 +70,11 @@ impl Tensor {
     pub fn avg_pool(&self, how: &Pool, with_padding: bool) -> Tensor {
         composed(&[self], Location::caller(), || {
             let along = how.along("avg_pool", self)?;
-            let sums = windows(self, &along, 0.0).sum(&axes(&along)[..]);
+            let sums = windows(self, &along, 0.0)?.sum(&axes(&along)[..]);
             Ok(along.iter().enumerate().fold(sums, |sums, (i, a)| {
+                if let Err(error) = self.engine().room_for("avg_pool", a.count, size_of::<f64>()) {
+                    return Tensor::wrong(self.engine(), error);
+                }
                 let counts: Vec<f64> = (0..a.count).map(|window| a.places(window, with_padding) as f64).collect();
                 if counts.windows(2).all(|w| w[0] == w[1]) {
                     return sums / counts.first().copied().unwrap_or(1.0);
@@ -89,7 +92,7 @@ impl Tensor {
         composed(&[self], Location::caller(), || {
             let along = how.along("lp_pool", self)?;
             let powers = self.abs().pow(&self.scalar(p));
-            let sums = windows(&powers, &along, 0.0).sum(&axes(&along)[..]);
+            let sums = windows(&powers, &along, 0.0)?.sum(&axes(&along)[..]);
             Ok(sums.pow(&sums.scalar(1.0 / p)))
         })
     }
@@ -105,7 +108,8 @@ impl Along {
     fn places(&self, window: usize, with_padding: bool) -> usize {
         let (from, to) =
             if with_padding { (0, self.low + self.extent + self.high) } else { (self.low, self.low + self.extent) };
-        let place = |i: usize| window * self.stride + i * self.dilation;
-        (0..self.size).filter(|&i| (from..to).contains(&place(i))).count()
+        // How many elements of the window lie before a place.
+        let before = |end: usize| end.saturating_sub(window * self.stride).div_ceil(self.dilation).min(self.size);
+        before(to) - before(from)
     }
 }

@@ -152,13 +152,15 @@ impl<'a> Run<'a> {
         let (x_shape, w, r) = (&shapes.0.shape, &shapes.1.shape, &shapes.2.shape);
         let hidden = r.get(1).copied().unwrap_or(0);
         let fits = x_shape.rank() == 3
-            && r[..] == [gates * hidden, hidden]
-            && w[..] == [gates * hidden, x_shape[2]]
+            && r[..] == [hidden.saturating_mul(gates), hidden]
+            && w[..] == [hidden.saturating_mul(gates), x_shape[2]]
             && x_shape[0] > 0;
         let text = || format!("takes [steps, batch, input], [{gates} * hidden, input] and [{gates} * hidden, hidden]");
         let error = |e: CallError| e.of(&[shapes.0, shapes.1, shapes.2]).at(at);
         need(fits, operation, text).map_err(error)?;
-        Ok(Run { how, given: x.matmul(&input.t()), batch: x_shape[1], hidden })
+        let given = x.matmul(&input.t());
+        given.check()?;
+        Ok(Run { how, given, batch: x_shape[1], hidden })
     }
 
     fn zeros(&self) -> Tensor {
@@ -176,7 +178,8 @@ impl<'a> Run<'a> {
         mut states: [Tensor; N],
         next: impl Fn(&Tensor, &[Tensor; N]) -> [Tensor; N],
     ) -> (Tensor, [Tensor; N]) {
-        let count = given.shape()[0];
+        let Ok(spec) = given.check() else { return (given.clone(), states) };
+        let count = spec.shape[0];
         let lengths = self.how.lengths.map(|n| n.cast(DType::I32).unsqueeze(-1));
         let mut all = vec![None; count];
         for turn in 0..count {

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use breakeven_ir::{CallError, DType, Shape};
 
-use super::{composed, need};
+use super::{composed, need, right};
 use crate::Tensor;
 
 /// Which place of the input a place of the result shows.
@@ -101,8 +101,12 @@ impl Tensor {
             let extent = self.shape()[axis];
             need(extent > 0 || how.count == 0, "resize", || "an empty axis has nothing to show".to_owned())?;
             need(how.scale > 0.0, "resize", || format!("a scale of {} is not positive", how.scale))?;
+            self.engine().room_for("resize", how.count, size_of::<Taps>())?;
+            // A result of less than half an element needs no filter that wide, and one of any width has no end.
+            let reaches = !how.antialias || how.scale * extent as f64 >= 0.5;
+            need(reaches, "resize", || format!("a scale of {} leaves nothing of {extent} elements", how.scale))?;
             let taps: Vec<Taps> = (0..how.count).map(|i| how.taps(i, extent)).collect();
-            Ok(cropped(&weighted(self, axis, &taps)?, axis, extent, how))
+            Ok(cropped(right(&weighted(self, axis, &taps)?)?, axis, extent, how))
         })
     }
 }

@@ -51,7 +51,8 @@ impl Tensor {
 
     /// 0, or false, in the type of this tensor.
     pub(crate) fn zero(&self) -> Tensor {
-        Tensor::fill(self.engine(), self.dtype(), 0.0)
+        let Ok(spec) = &self.0.spec else { return self.clone() };
+        Tensor::fill(self.engine(), spec.dtype, 0.0)
     }
 }
 

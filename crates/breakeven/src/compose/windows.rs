@@ -2,7 +2,7 @@
 
 use breakeven_ir::CallError;
 
-use super::{each, need};
+use super::{each, need, right};
 use crate::{Pad, Tensor};
 
 /// How many elements are put around each spatial axis.
@@ -65,7 +65,8 @@ impl Given<'_> {
         let size = self.size[axis];
         let too_large = || CallError::new(self.operation, format!("a window of {size} by {dilation} is too large"));
         let reach = (size - 1).checked_mul(dilation).and_then(|n| n.checked_add(1)).ok_or_else(too_large)?;
-        let same = || ((extent.div_ceil(stride).max(1) - 1) * stride + reach).saturating_sub(extent);
+        let last = (extent.div_ceil(stride).max(1) - 1).saturating_mul(stride);
+        let same = || last.saturating_add(reach).saturating_sub(extent);
         let (low, high) = match self.padding {
             Padding::Explicit(all) => each(all, (0, 0), self.size.len(), self.operation)?[axis],
             Padding::SameUpper => (same() / 2, same().div_ceil(2)),
@@ -79,7 +80,7 @@ impl Given<'_> {
     /// Windows that start in the first `room + 1` places; one that begins behind `end` does not count.
     fn fitting(&self, room: usize, stride: usize, end: usize) -> usize {
         let whole = room / stride + 1;
-        let more = self.ceil && !room.is_multiple_of(stride) && whole * stride < end;
+        let more = self.ceil && !room.is_multiple_of(stride) && whole.saturating_mul(stride) < end;
         whole + usize::from(more)
     }
 }
@@ -92,23 +93,28 @@ impl Along {
 
     /// Elements that must lie behind the extent for all windows to be whole.
     fn behind(&self) -> isize {
-        let needed = (self.count.max(1) - 1) * self.stride + self.reach();
-        needed.saturating_sub(self.low + self.extent) as isize
+        let needed = (self.count.max(1) - 1).saturating_mul(self.stride).saturating_add(self.reach());
+        isize::try_from(needed.saturating_sub(self.low + self.extent)).unwrap_or(isize::MAX)
     }
 }
 
-/// `[n, channels, counts.., sizes..]`: every window of `x`, with `value` around it. A view of the padded tensor.
-pub(super) fn windows(x: &Tensor, along: &[Along], value: f64) -> Tensor {
+/// `[n, channels, counts.., sizes..]`: every window of `x`, with `value` around it. A view of the padded tensor. Windows
+/// that see more than could be held are an error: a view costs nothing, and what is computed of it has no end.
+pub(super) fn windows(x: &Tensor, along: &[Along], value: f64) -> Result<Tensor, CallError> {
+    let shape = &right(x)?.shape();
+    let seen = along.iter().flat_map(|a| [a.count, a.size]).chain(shape[..2].iter().copied());
+    x.engine().room_for("window", seen.fold(1, usize::saturating_mul), x.dtype().bytes())?;
     let mut widths = vec![(0, 0); 2];
     widths.extend(along.iter().map(|a| if a.count == 0 { (0, 0) } else { (a.low as isize, a.behind()) }));
     let padded = x.pad(&widths, Pad::Constant(value));
-    along.iter().enumerate().fold(padded, |x, (i, a)| {
+    right(&padded)?;
+    Ok(along.iter().enumerate().fold(padded, |x, (i, a)| {
         let axis = i as isize + 2;
         if a.count == 0 {
             return x.slice(axis, 0..0).unsqueeze(-1).broadcast_last(a.size);
         }
         x.window(axis, a.size, a.stride, a.dilation)
-    })
+    }))
 }
 
 impl Tensor {
