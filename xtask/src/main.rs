@@ -2,7 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod demo;
+mod example;
+mod models;
 mod onnx;
+mod python;
 mod test;
 mod tidy;
 mod workspace;
@@ -14,6 +17,8 @@ cargo xtask <task>
 
   demo [--text FILE] [--query TEXT] [--on DEVICE] [--reference FILE] [--json] ...
          sentence embeddings with the real model, timed on every device of this machine
+  models [--check | --gpu] [--only NAME]
+         real models beside ONNX Runtime, on the CPU and software GPUs; writes docs/models.md or compares it
   onnx [--check | --gpu] [--list] [--only NAME]
          the backend tests of ONNX on the CPU; writes docs/onnx.md or compares it; --gpu runs them on the software GPUs
   test [--no-install] [--all-adapters] [--no-coverage]
@@ -26,6 +31,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = args.collect();
     let outcome = match task.as_deref() {
         Some("demo") => demo::run(&rest),
+        Some("models") => models::run(&rest),
         Some("onnx") => onnx::run(&rest),
         Some("test") => test::run(&rest),
         Some("tidy") => tidy::run(&rest),

@@ -172,7 +172,7 @@ impl<'c> Call<'c> {
         match item {
             Item::Constant(constant) => Ok(constant.tensor.clone()),
             Item::Tensor(tensor) => {
-                self.interpreter.note_read();
+                self.interpreter.note_read(tensor);
                 Ok(tensor.clone())
             }
             Item::Optional(Some(item)) => self.readable(item),
@@ -183,6 +183,8 @@ impl<'c> Call<'c> {
     /// Compute these tensors together, since one of them is about to be read.
     pub fn compute(&self, tensors: &[&Tensor]) -> Result<()> {
         if !tensors.is_empty() {
+            // They are values from here on, which nobody can trace to inputs.
+            self.interpreter.note_unique();
             self.interpreter.target.run(tensors)?;
         }
         Ok(())

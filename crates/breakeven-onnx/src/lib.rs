@@ -1,8 +1,8 @@
 //! ONNX models, run where they are cheapest.
 //!
 //! A [`Model`] is read from a file, and [`Model::run`] writes down what it computes on the lazy tensors of an
-//! [`Engine`](breakeven::Engine): the whole graph is planned at once when an output is read, and the plan is found again in
-//! the next run with the same shapes. What depends on the model and on shapes alone is folded on the CPU and kept.
+//! [`Engine`](breakeven::Engine): the whole graph is planned at once when an output is read, and the next run with the
+//! same shapes repeats it without looking at the nodes. What depends on the model and on shapes alone is folded on the CPU and kept.
 //! Operators that need the elements of a tensor (the condition of a loop, the shape of a reshape that was computed from
 //! data) read it, wherever it is: correct always, and fast where it is rare.
 //!
@@ -26,7 +26,10 @@ mod ops;
 pub mod pb;
 mod proto;
 mod read;
+mod repeat;
 mod run;
+#[cfg(test)]
+mod sample;
 mod store;
 mod value;
 

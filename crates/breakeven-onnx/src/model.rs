@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::external::Files;
 use crate::graph::{Dim, Port, PortKind};
 use crate::read::{self, Parsed};
-use crate::run::{Interpreter, Scope};
+use crate::repeat::Repeat;
+use crate::run::{Interpreter, Scope, Written};
 use crate::store::Stores;
 use crate::value::{Constant, Item};
 use crate::{Missing, Value};
@@ -112,24 +113,59 @@ impl Model {
         if !self.parsed.missing.is_empty() {
             return Err(Error::Missing(self.parsed.missing.clone()));
         }
-        let scope = Scope::top();
+        let given = self.given(engine, inputs)?;
         let mut key = Vec::new();
-        for port in &self.inputs {
-            let given = inputs.iter().find(|(name, _)| *name == port.name).map(|(_, value)| value.clone().into());
-            let value = given.ok_or_else(|| Error::input(&port.name, format!("is not given; it is {}", port.kind)))?;
-            check(port, &value, engine)?;
-            describe(&value, &mut key);
-            scope.bind(&port.name, item(value));
+        for value in &given {
+            describe(value, &mut key);
         }
+        let scope = Scope::top();
         let has_replaced = self.bind_defaults(engine, inputs, &scope)?;
         // What earlier runs found out followed from the defaults.
         let store = if has_replaced { Arc::default() } else { self.stores.of(engine) };
-        let known = store.shaped(&key);
-        let interpreter = Interpreter::new(engine, self.folder(engine)?, &store, known, options.device);
-        let items = interpreter.graph(&self.parsed.graph, &scope)?;
+        let repeat = if has_replaced { None } else { Repeat::of(&given, &key, options.device, &store) };
+        if let Some(outputs) = repeat.as_ref().and_then(Repeat::recall) {
+            return Ok(self.outputs_of(engine, outputs));
+        }
+        let draft = repeat.as_ref().and_then(Repeat::draft);
+        let items = match &draft {
+            Some(draft) => draft.stand_ins().iter().cloned().map(Item::Tensor).collect(),
+            None => given.iter().cloned().map(item).collect::<Vec<_>>(),
+        };
+        for (port, item) in self.inputs.iter().zip(items) {
+            scope.bind(&port.name, item);
+        }
+        let written = Written { device: options.device, draft: draft.as_ref() };
+        let interpreter = Interpreter::new(engine, self.folder(engine)?, &store, store.shaped(&key), written);
+        let outputs = self.interpret(engine, &interpreter, &scope)?;
+        let kept = repeat.zip(draft.as_ref()).zip(interpreter.deciding()).and_then(|((repeat, draft), deciding)| {
+            repeat.keep(draft, &deciding, outputs.values.iter().map(|(_, value)| value))
+        });
+        Ok(kept.map_or(outputs, |kept| self.outputs_of(engine, kept)))
+    }
+
+    /// What is given for each input that has no default.
+    fn given<V: Into<Value> + Clone>(&self, engine: &Engine, inputs: &[(&str, V)]) -> Result<Vec<Value>> {
+        let one = |port: &Port| {
+            let given = inputs.iter().find(|(name, _)| *name == port.name).map(|(_, value)| value.clone().into());
+            let value = given.ok_or_else(|| Error::input(&port.name, format!("is not given; it is {}", port.kind)))?;
+            check(port, &value, engine)?;
+            Ok(value)
+        };
+        self.inputs.iter().map(one).collect()
+    }
+
+    /// Walks the nodes.
+    fn interpret(&self, engine: &Engine, interpreter: &Interpreter<'_>, scope: &Scope<'_>) -> Result<Outputs> {
+        let items = interpreter.graph(&self.parsed.graph, scope)?;
         let ports = self.parsed.graph.outputs.iter();
         let values = ports.zip(items).map(|(port, item)| Ok((port.name.clone(), value(item, engine)?)));
         Ok(Outputs { values: values.collect::<Result<_>>()?, engine: engine.clone() })
+    }
+
+    /// Tensors under the names of the outputs.
+    fn outputs_of(&self, engine: &Engine, tensors: Vec<Tensor>) -> Outputs {
+        let names = self.parsed.graph.outputs.iter().map(|port| port.name.clone());
+        Outputs { values: names.zip(tensors.into_iter().map(Value::Tensor)).collect(), engine: engine.clone() }
     }
 
     /// Inputs that have a default are taken where they are given, and whether some are; a name that the model does not have is an error.
@@ -156,6 +192,12 @@ impl Model {
             }
         }
         Ok(has_replaced)
+    }
+
+    /// How many runs on `engine` can be repeated.
+    #[cfg(test)]
+    pub(crate) fn programs(&self, engine: &Engine) -> usize {
+        self.stores.of(engine).programs()
     }
 
     /// The engine that folds constants: a CPU alone, with the limits of the engine that ran the model first.
@@ -284,38 +326,9 @@ fn value(item: Item, engine: &Engine) -> Result<Value> {
 
 #[cfg(test)]
 mod tests {
-    use prost::Message;
-
     use super::*;
-    use crate::proto::{
-        AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto,
-        TensorTypeProto, TypeProto, TypeValue, ValueInfoProto,
-    };
-
-    fn node(operator: &str, inputs: &[&str], output: &str) -> NodeProto {
-        NodeProto {
-            op_type: operator.into(),
-            input: inputs.iter().map(ToString::to_string).collect(),
-            output: vec![output.into()],
-            ..Default::default()
-        }
-    }
-
-    fn port(name: &str, rank: usize) -> ValueInfoProto {
-        let shape = TensorShapeProto { dim: vec![crate::proto::DimensionProto::default(); rank] };
-        let tensor = TensorTypeProto { elem_type: 1, shape: Some(shape) };
-        ValueInfoProto { name: name.into(), r#type: Some(TypeProto { value: Some(TypeValue::Tensor(tensor)) }) }
-    }
-
-    fn weights(name: &str, dims: &[i64], values: &[f32]) -> TensorProto {
-        let (dims, float_data) = (dims.to_vec(), values.to_vec());
-        TensorProto { name: name.into(), dims, data_type: 1, float_data, ..Default::default() }
-    }
-
-    fn bytes(graph: GraphProto) -> Vec<u8> {
-        let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 17 }];
-        ModelProto { graph: Some(graph), opset_import, ..Default::default() }.encode_to_vec()
-    }
+    use crate::proto::{AttributeProto, GraphProto, TensorProto};
+    use crate::sample::{bytes, node, port, weights};
 
     /// `relu(x @ w)` with its columns counted by a folded shape.
     fn layer() -> GraphProto {

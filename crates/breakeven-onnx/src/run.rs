@@ -1,10 +1,10 @@
 //! The interpreter: walks the nodes in order and writes down what they compute, on lazy tensors.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use breakeven::{Deadline, DeviceError, DeviceId, Engine, Spec, Tensor};
+use breakeven::{Deadline, DeviceError, DeviceId, Draft, Engine, Spec, Tensor};
 
 use crate::attribute::{Attribute, Attributes};
 use crate::call::Call;
@@ -31,9 +31,24 @@ pub(crate) struct Interpreter<'m> {
     known: Arc<Known>,
     /// An element that depends on an input was read: from here on, constants may differ from run to run.
     has_read: Cell<bool>,
+    /// What the run is written down with, so that later runs need not walk the nodes.
+    draft: Option<&'m Draft>,
+    /// Inputs that decided the way through the graph.
+    deciding: RefCell<BTreeSet<usize>>,
+    /// More decided it than inputs whose elements could be looked at again.
+    is_unique: Cell<bool>,
     depth: Cell<usize>,
     /// When the walk must have ended: loops and functions that call functions may ask for any number of steps.
     deadline: Deadline,
+}
+
+/// How a run is written down.
+#[derive(Clone, Copy)]
+pub(crate) struct Written<'m> {
+    /// The device that everything is forced to.
+    pub device: Option<DeviceId>,
+    /// Stand-ins for the inputs, if the run may be kept.
+    pub draft: Option<&'m Draft>,
 }
 
 /// Names and their values in one graph.
@@ -83,15 +98,16 @@ impl<'s> Scope<'s> {
 
 impl<'m> Interpreter<'m> {
     /// A run on `target`.
-    pub fn new(
-        target: &'m Engine,
-        folder: &'m Engine,
-        store: &'m Store,
-        known: Arc<Known>,
-        device: Option<DeviceId>,
-    ) -> Self {
-        let (has_read, depth, deadline) = (Cell::new(false), Cell::new(0), target.deadline());
-        Interpreter { target, folder, device, store, known, has_read, depth, deadline }
+    pub fn new(target: &'m Engine, folder: &'m Engine, store: &'m Store, known: Arc<Known>, run: Written<'m>) -> Self {
+        let Written { device, draft } = run;
+        let (has_read, is_unique, depth) = (Cell::new(false), Cell::new(false), Cell::new(0));
+        let (deciding, deadline) = (RefCell::default(), target.deadline());
+        Interpreter { target, folder, device, store, known, has_read, draft, deciding, is_unique, depth, deadline }
+    }
+
+    /// The inputs whose elements decided what was written down; none where a run with the same ones may do something else.
+    pub fn deciding(&self) -> Option<BTreeSet<usize>> {
+        (!self.is_unique.get()).then(|| self.deciding.borrow().clone())
     }
 
     /// The outputs of `graph`, whose inputs `scope` holds already.
@@ -115,9 +131,18 @@ impl<'m> Interpreter<'m> {
         self.deeper(|| self.graph(graph, &scope))
     }
 
-    /// An element that depends on an input was read.
-    pub fn note_read(&self) {
+    /// An element of `tensor`, which depends on an input, is about to be read.
+    pub fn note_read(&self, tensor: &Tensor) {
         self.has_read.set(true);
+        match self.draft.map(|draft| draft.arguments_of(tensor)) {
+            Some(Ok(arguments)) => self.deciding.borrow_mut().extend(arguments),
+            _ => self.note_unique(),
+        }
+    }
+
+    /// What is written down holds for this run alone.
+    pub fn note_unique(&self) {
+        self.is_unique.set(true);
     }
 
     fn deeper<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -181,6 +206,9 @@ impl<'m> Interpreter<'m> {
             Action::Function(function) => return Ok(self.function(function, node, inputs, scope)?),
             Action::Missing => return Err(Fault::Unsupported("the operator is not there".to_owned())),
         };
+        if operator.is_random {
+            self.note_unique();
+        }
         let call = Call::new(self, node, scope, inputs, operator.is_random);
         let outputs = match operator.run {
             OperatorRun::One(run) => vec![Item::Tensor(run(&call)?)],

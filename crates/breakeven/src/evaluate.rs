@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use breakeven_device::{Deadline, Device, DeviceError, HostBytes};
-use breakeven_exec::{ExecError, Inputs, OutputValue, Running, Watch};
+use breakeven_exec::{ExecError, Executable, Inputs, OutputValue, Running, Watch};
 use breakeven_ir::{Layout, NodeId, Op};
 use breakeven_plan::{DeviceId, Frozen, OutputPlace, Plan, Policy};
 
 use crate::devices::Snapshot;
+use crate::program::Call;
 use crate::report::Report;
 use crate::tensor::State;
 use crate::trace::Trace;
@@ -35,7 +36,8 @@ impl Engine {
     pub fn explain(&self, outputs: &[&Tensor]) -> Result<Arc<Plan>> {
         let snapshot = self.0.devices.snapshot();
         let trace = Trace::of(outputs, &snapshot)?;
-        let executable = self.0.plans.executable(&snapshot, &trace, vec![true; outputs.len()], self.policy(&trace))?;
+        let policy = self.policy(&trace.pins);
+        let executable = self.0.plans.executable(&snapshot, &trace, vec![true; outputs.len()], policy)?;
         Ok(executable.plan().clone())
     }
 
@@ -54,18 +56,22 @@ impl Engine {
         Err(Error::Placement("every device that could hold the value was lost".to_owned()))
     }
 
+    /// Compute tensors together and bring them to the host.
+    pub(crate) fn compute_on_host(&self, tensors: &[&Tensor]) -> Result<()> {
+        self.compute(tensors, &vec![true; tensors.len()], None, self.deadline()).map(drop)
+    }
+
     /// Start computing `tensor` for the host; `None` when it is there.
     pub(crate) fn start(&self, tensor: &Tensor, deadline: Deadline) -> Result<Option<Pending>> {
         if value_of(tensor).is_some() {
             return Ok(None);
         }
         let snapshot = self.0.devices.snapshot();
-        let trace = Trace::of(&[tensor], &snapshot)?;
-        let executable = self.0.plans.executable(&snapshot, &trace, vec![true], self.policy(&trace))?;
-        let running = executable.start(&Engine::inputs(&trace), deadline).map_err(|e| snapshot.name(e))?;
+        let Ready { inputs, executable } = self.prepared(&snapshot, &[tensor], &[true], None)?;
+        let running = executable.start(&Engine::inputs(&inputs), deadline).map_err(|e| snapshot.name(e))?;
         Ok(Some(Pending {
             watch: running.watch(deadline),
-            trace,
+            inputs,
             tensor: tensor.clone(),
             plan: executable.plan().clone(),
         }))
@@ -103,21 +109,19 @@ impl Engine {
         frozen: Option<&Frozen>,
         deadline: Deadline,
     ) -> std::result::Result<Report, Failure> {
-        let trace = Trace::of(outputs, snapshot)?;
-        let policy = Policy { frozen: frozen.cloned(), ..self.policy(&trace) };
-        let executable = self.0.plans.executable(snapshot, &trace, read.to_vec(), policy)?;
+        let Ready { inputs, executable } = self.prepared(snapshot, outputs, read, frozen)?;
         let plan = executable.plan().clone();
         let started = std::time::Instant::now();
-        let running: Running = executable.start(&Engine::inputs(&trace), deadline).map_err(Failure::Device)?;
+        let running: Running = executable.start(&Engine::inputs(&inputs), deadline).map_err(Failure::Device)?;
         let outcome = running.finish(deadline).map_err(Failure::Device)?;
         let elapsed = started.elapsed();
         for (node, device, buffer) in outcome.uploaded {
-            if let Some((_, value)) = trace.inputs.iter().find(|(id, _)| *id == node) {
+            if let Some((_, value)) = inputs.iter().find(|(id, _)| *id == node) {
                 value.add_resident(device, buffer);
             }
         }
         for (index, value) in outcome.outputs.into_iter().enumerate() {
-            self.settle(outputs[index], &trace, &plan, index, value);
+            self.settle(outputs[index], &inputs, &plan, index, value);
         }
         Ok(Report::new(plan, snapshot.names(), outcome.stages, elapsed))
     }
@@ -136,13 +140,26 @@ impl Engine {
         }
     }
 
-    fn policy(&self, trace: &Trace) -> Policy {
-        Policy { pins: trace.pins.clone(), fuse: self.0.options.fuse, ..Policy::default() }
+    /// The plan for `outputs`, which all outputs of one call of a program have already.
+    fn prepared(
+        &self,
+        snapshot: &Snapshot,
+        outputs: &[&Tensor],
+        read: &[bool],
+        frozen: Option<&Frozen>,
+    ) -> Result<Ready> {
+        if let Some(ready) = frozen.is_none().then(|| Call::whole(outputs, snapshot, read)).flatten() {
+            return ready;
+        }
+        let trace = Trace::of(outputs, snapshot)?;
+        let policy = Policy { frozen: frozen.cloned(), ..self.policy(&trace.pins) };
+        let executable = self.0.plans.executable(snapshot, &trace, read.to_vec(), policy)?;
+        Ok(Ready { inputs: trace.inputs, executable })
     }
 
-    fn inputs(trace: &Trace) -> Inputs {
+    fn inputs(given: &[(NodeId, Arc<Value>)]) -> Inputs {
         let mut inputs = Inputs::default();
-        for (id, value) in &trace.inputs {
+        for (id, value) in given {
             let copies = value.copies();
             inputs.host.extend(copies.host.clone().map(|bytes| (*id, bytes)));
             inputs.resident.extend(copies.resident.iter().map(|(d, b)| ((*id, *d), b.clone())));
@@ -151,12 +168,12 @@ impl Engine {
     }
 
     /// Give a tensor the value that was computed for it.
-    fn settle(&self, tensor: &Tensor, trace: &Trace, plan: &Plan, index: usize, value: OutputValue) {
+    fn settle(&self, tensor: &Tensor, inputs: &[(NodeId, Arc<Value>)], plan: &Plan, index: usize, value: OutputValue) {
         let output = &plan.outputs[index];
         let (layout, bytes) = match &output.place {
             OutputPlace::Slot { slot, layout } => (layout.clone(), plan.slots[*slot].bytes),
             OutputPlace::Empty => (Layout::dense(tensor.shape().clone()), 0),
-            OutputPlace::Input { input, layout } => return self.settle_view(tensor, trace, *input, layout.clone()),
+            OutputPlace::Input { input, layout } => return self.settle_view(tensor, inputs, *input, layout.clone()),
         };
         let resident: Vec<_> = value.resident.into_iter().collect();
         let nothing = (bytes == 0).then(|| HostBytes::from_vec(Vec::<u8>::new()));
@@ -167,8 +184,8 @@ impl Engine {
     }
 
     /// A view of an input is that input's bytes under another layout.
-    fn settle_view(&self, tensor: &Tensor, trace: &Trace, input: NodeId, layout: Layout) {
-        let (_, of) = trace.inputs.iter().find(|(id, _)| *id == input).expect("a plan names inputs of its graph");
+    fn settle_view(&self, tensor: &Tensor, inputs: &[(NodeId, Arc<Value>)], input: NodeId, layout: Layout) {
+        let (_, of) = inputs.iter().find(|(id, _)| *id == input).expect("a plan names inputs of its graph");
         let copies = of.copies().clone();
         let copies = Copies { recipe: if copies.host.is_some() { None } else { self.recipe(tensor) }, ..copies };
         tensor.0.settle(Arc::new(Value::stored(tensor.spec().clone(), layout, of.bytes, copies)));
@@ -176,6 +193,9 @@ impl Engine {
 
     /// How to compute a value again that is on a device alone, if keeping that does not hold too much.
     fn recipe(&self, tensor: &Tensor) -> Option<Recipe> {
+        if let Some(inner) = tensor.written() {
+            return self.recipe(&inner);
+        }
         let State::Recipe(op, inputs) = tensor.0.state().clone() else { return None };
         if matches!(op, Op::Output(_)) {
             return None;
@@ -211,6 +231,12 @@ impl Engine {
     }
 }
 
+/// A plan that is compiled, and the values of its inputs.
+pub(crate) struct Ready {
+    pub inputs: Vec<(NodeId, Arc<Value>)>,
+    pub executable: Arc<Executable>,
+}
+
 /// Why an attempt failed.
 enum Failure {
     Device(ExecError),
@@ -224,7 +250,7 @@ impl From<Error> for Failure {
 }
 
 /// A value that is there and can be read or computed again.
-fn value_of(tensor: &Tensor) -> Option<Arc<Value>> {
+pub(crate) fn value_of(tensor: &Tensor) -> Option<Arc<Value>> {
     match &*tensor.0.state() {
         State::Value(value) => {
             let copies = value.copies();
@@ -237,7 +263,7 @@ fn value_of(tensor: &Tensor) -> Option<Arc<Value>> {
 /// A computation that was started for a read.
 pub(crate) struct Pending {
     watch: Watch,
-    trace: Trace,
+    inputs: Vec<(NodeId, Arc<Value>)>,
     tensor: Tensor,
     plan: Arc<Plan>,
 }
@@ -247,7 +273,7 @@ impl Pending {
     pub async fn finish(self) {
         if let Ok(outcome) = self.watch.await {
             let value = outcome.outputs.into_iter().next().expect("one output was wanted");
-            self.tensor.0.engine.settle(&self.tensor, &self.trace, &self.plan, 0, value);
+            self.tensor.0.engine.settle(&self.tensor, &self.inputs, &self.plan, 0, value);
         }
     }
 }

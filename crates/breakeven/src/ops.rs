@@ -6,6 +6,8 @@ use breakeven_ir::{CallError, Op, RowWise, Shape};
 
 use crate::Tensor;
 use crate::maps::broadcast;
+use crate::tensor::State;
+use crate::value::Limit;
 use crate::views::axis;
 
 impl Tensor {
@@ -165,6 +167,9 @@ impl Tensor {
 
     /// An error when host-known indices leave an axis of `extent`.
     pub(crate) fn within(&self, operation: &'static str, extent: usize) -> Result<(), CallError> {
+        if let State::Value(value) = &*self.0.state() {
+            value.note(Limit { operation, extent });
+        }
         let bad = self.host_indices().and_then(|all| {
             let outside = |&&i: &&i64| i < -(extent as i64) || i >= extent as i64;
             all.iter().find(outside).copied()

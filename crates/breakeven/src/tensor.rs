@@ -8,6 +8,7 @@ use breakeven_ir::{CallError, DType, Op, Shape, Spec};
 use breakeven_plan::DeviceId;
 use smallvec::SmallVec;
 
+use crate::program::Call;
 use crate::value::Value;
 use crate::{Engine, Result};
 
@@ -34,6 +35,8 @@ pub(crate) enum State {
     Recipe(Op, Inputs),
     /// It is there.
     Value(Arc<Value>),
+    /// It is an output of a program, which may run as a whole.
+    Deferred(Arc<Call>, usize),
     /// The call was wrong.
     Wrong,
 }
@@ -45,6 +48,25 @@ impl Tensor {
     pub(crate) fn from_value(engine: &Engine, value: Arc<Value>) -> Tensor {
         let spec = Ok(value.spec.clone());
         Tensor(Arc::new(Node { engine: engine.clone(), spec, pin: None, state: Mutex::new(State::Value(value)) }))
+    }
+
+    /// Output `index` of a call of a program.
+    pub(crate) fn deferred(engine: &Engine, spec: &Spec, call: &Arc<Call>, index: usize) -> Tensor {
+        Tensor::known(engine, spec, None, State::Deferred(call.clone(), index))
+    }
+
+    /// A tensor whose spec is known to follow from its state.
+    pub(crate) fn known(engine: &Engine, spec: &Spec, pin: Option<DeviceId>, state: State) -> Tensor {
+        Tensor(Arc::new(Node { engine: engine.clone(), spec: Ok(spec.clone()), pin, state: Mutex::new(state) }))
+    }
+
+    /// What was written down for it, if it is an output of a program.
+    pub(crate) fn written(&self) -> Option<Tensor> {
+        let (call, index) = match &*self.0.state() {
+            State::Deferred(call, index) => (call.clone(), *index),
+            _ => return None,
+        };
+        Some(call.written(index))
     }
 
     /// A tensor that carries `error`.
@@ -160,7 +182,11 @@ impl Drop for Node {
 fn drop_all(state: State) {
     let mut left: Vec<State> = vec![state];
     while let Some(state) = left.pop() {
-        let State::Recipe(_, inputs) = state else { continue };
+        let inputs = match state {
+            State::Recipe(_, inputs) => inputs,
+            State::Deferred(call, _) => Arc::into_inner(call).map(Call::into_tensors).unwrap_or_default(),
+            State::Value(_) | State::Wrong => continue,
+        };
         for tensor in inputs {
             if let Some(mut node) = Arc::into_inner(tensor.0) {
                 let inner = node.state.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -38,6 +38,13 @@ impl Trace {
                     known.insert(Arc::as_ptr(&tensor.0), trace.input(&tensor, value));
                     continue;
                 }
+                Found::Same(inner) => {
+                    match known.get(&Arc::as_ptr(&inner.0)) {
+                        Some(&id) => drop(known.insert(Arc::as_ptr(&tensor.0), id)),
+                        None => stack.extend([(tensor.clone(), true, pin), (inner, false, tensor.0.pin.or(pin))]),
+                    }
+                    continue;
+                }
                 Found::Recipe(op, inputs) => (op, inputs),
             };
             // Pinning a tensor pins what still has to be computed for it.
@@ -58,17 +65,6 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Where the inputs are; `read` for each output that the host wants.
-    pub fn home(&self, read: Vec<bool>) -> Home {
-        let source = |value: &Value| {
-            let copies = value.copies();
-            let host = copies.host.is_some().then_some(Place::Host);
-            let resident = copies.resident.iter().map(|(d, _)| Place::Device(*d));
-            Source { layout: value.layout.clone(), places: host.into_iter().chain(resident).collect() }
-        };
-        Home { inputs: self.inputs.iter().map(|(id, v)| (*id, source(v))).collect(), read }
-    }
-
     fn input(&mut self, tensor: &Tensor, value: Arc<Value>) -> NodeId {
         let id = self.graph.input(tensor.spec().clone());
         self.inputs.push((id, value));
@@ -83,22 +79,39 @@ impl Trace {
     }
 }
 
+/// Where the inputs are; `read` for each output that the host wants.
+pub(crate) fn home(inputs: &[(NodeId, Arc<Value>)], read: Vec<bool>) -> Home {
+    let source = |value: &Value| {
+        let copies = value.copies();
+        let host = copies.host.is_some().then_some(Place::Host);
+        let resident = copies.resident.iter().map(|(d, _)| Place::Device(*d));
+        Source { layout: value.layout.clone(), places: host.into_iter().chain(resident).collect() }
+    };
+    Home { inputs: inputs.iter().map(|(id, value)| (*id, source(value))).collect(), read }
+}
+
 enum Found {
     Value(Arc<Value>),
     Recipe(Op, Inputs),
+    /// What another tensor is.
+    Same(Tensor),
 }
 
 /// How the value of a tensor comes about: it is there, or it must be computed, perhaps again after a loss.
 fn step(tensor: &Tensor, devices: &Snapshot) -> Result<Found> {
     tensor.check()?;
+    if let Some(inner) = tensor.written() {
+        // On another device it is a node of its own.
+        let is_same = tensor.0.pin.is_none_or(|pin| inner.0.pin == Some(pin));
+        return if is_same { Ok(Found::Same(inner)) } else { step(&inner, devices) };
+    }
     match &*tensor.0.state() {
         State::Recipe(op, inputs) => Ok(Found::Recipe(op.clone(), inputs.clone())),
-        State::Wrong => Err(CallError::new("tensor", "has no value").into()),
+        State::Wrong | State::Deferred(..) => Err(CallError::new("tensor", "has no value").into()),
         State::Value(value) => {
-            let mut copies = value.copies();
-            copies.resident.retain(|(id, _)| devices.device(*id).is_some());
-            match &copies.recipe {
-                _ if copies.host.is_some() || !copies.resident.is_empty() => Ok(Found::Value(value.clone())),
+            let is_there = value.is_there(devices);
+            match &value.copies().recipe {
+                _ if is_there => Ok(Found::Value(value.clone())),
                 Some(recipe) => Ok(Found::Recipe(recipe.op.clone(), recipe.inputs.clone())),
                 None => Err(gone(tensor.spec())),
             }

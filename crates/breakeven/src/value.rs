@@ -8,6 +8,7 @@ use breakeven_device::{
 use breakeven_ir::{Element, Layout, Op, Spec};
 use breakeven_plan::DeviceId;
 
+use crate::devices::Snapshot;
 use crate::tensor::Inputs;
 
 /// Bytes of one tensor, on the host, on devices, or both; and how to compute them again if they are on no host.
@@ -19,6 +20,15 @@ pub(crate) struct Value {
     /// Bytes that the storage needs.
     pub bytes: u64,
     copies: Mutex<Copies>,
+    /// Extents that it was held against as an index, while it stands in for another value.
+    limits: Option<Mutex<Vec<Limit>>>,
+}
+
+/// An extent that indices must not leave.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Limit {
+    pub operation: &'static str,
+    pub extent: usize,
 }
 
 /// Where copies are.
@@ -40,15 +50,45 @@ pub(crate) struct Recipe {
 
 impl Value {
     /// A dense value on the host.
-    pub fn on_host(spec: Spec, bytes: HostBytes) -> Value {
+    pub fn on_host(spec: Spec, elements: HostBytes) -> Value {
         let layout = Layout::dense(spec.shape.clone());
-        let copies = Copies { host: Some(bytes), ..Copies::default() };
-        Value { bytes: spec.bytes(), spec, layout, copies: Mutex::new(copies) }
+        let copies = Copies { host: Some(elements), ..Copies::default() };
+        let bytes = spec.bytes();
+        Value::stored(spec, layout, bytes, copies)
     }
 
     /// A value in a storage of `bytes`.
     pub fn stored(spec: Spec, layout: Layout, bytes: u64, copies: Copies) -> Value {
-        Value { spec, layout, bytes, copies: Mutex::new(copies) }
+        Value { spec, layout, bytes, copies: Mutex::new(copies), limits: None }
+    }
+
+    /// The same bytes as a value of their own, which remembers what it is held against.
+    pub fn stand_in(&self) -> Value {
+        let copies = Mutex::new(self.copies().clone());
+        let (spec, layout) = (self.spec.clone(), self.layout.clone());
+        Value { spec, layout, bytes: self.bytes, copies, limits: Some(Mutex::default()) }
+    }
+
+    /// It is held against this limit.
+    pub fn note(&self, limit: Limit) {
+        let Some(limits) = &self.limits else { return };
+        let mut limits = limits.lock().unwrap_or_else(PoisonError::into_inner);
+        if !limits.contains(&limit) {
+            limits.push(limit);
+        }
+    }
+
+    /// What it was held against.
+    pub fn limits(&self) -> Vec<Limit> {
+        let limits = self.limits.as_ref().map(|limits| limits.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        limits.unwrap_or_default()
+    }
+
+    /// Whether it can be read without computing anything; copies on devices that are gone are forgotten.
+    pub fn is_there(&self, devices: &Snapshot) -> bool {
+        let mut copies = self.copies();
+        copies.resident.retain(|(id, _)| devices.device(*id).is_some());
+        copies.host.is_some() || !copies.resident.is_empty()
     }
 
     pub fn copies(&self) -> MutexGuard<'_, Copies> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use breakeven::{Deadline, Device, DeviceError, DeviceId, DeviceProfile, Engine, Error, Tensor};
+use breakeven::{Deadline, Device, DeviceError, DeviceId, DeviceProfile, Draft, Engine, Error, Tensor};
 use breakeven_device::sim::{Fault, SimClock, SimDevice, SimOptions, SimSpeed};
 use breakeven_plan::{ClassCurves, Cost, Curve, Trust};
 
@@ -90,6 +90,23 @@ fn a_loss_at_any_step_is_planned_again_and_answered() {
             engine.run(&[step]).unwrap();
         }
         assert_eq!(steps[10].to_vec::<f32>().unwrap(), want(), "lost at submission {at}");
+    }
+}
+
+#[test]
+fn a_loss_between_calls_of_a_program_is_answered() {
+    for at in 1..=8 {
+        let (engine, _) = engine(&[Fault::LostAt(at)]);
+        let start = engine.tensor(&[1.0, 2.0, 3.0], [3]);
+        let draft = Draft::new(&[&start]).unwrap();
+        let scale = (&engine.tensor(&[3.0, 3.0, 3.0], [3]) + 1.0).sqrt();
+        let program = draft.finish(&[&(&draft.stand_ins()[0] * scale + 1.0)]).unwrap();
+        let mut state = start;
+        for _ in 0..10 {
+            state = program.call(&[&state]).unwrap().swap_remove(0);
+            engine.run(&[&state]).unwrap();
+        }
+        assert_eq!(state.to_vec::<f32>().unwrap(), want(), "lost at submission {at}");
     }
 }
 

@@ -6,17 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use breakeven::{DType, DeviceId, Engine, Tensor};
+use breakeven::{DeviceId, Engine, Tensor};
 use breakeven_onnx::{Model, Outputs, Port, RunOptions, pb};
 use serde::Deserialize;
 
+use crate::compare::Errors;
+use crate::peer::Peer;
 use crate::read::Reading;
-
-/// The relative tolerance that the backend tests of ONNX allow real models, here of the largest element of an output.
-const TOLERANCE: f64 = 1e-3;
-
-/// How often the inputs of a model with few of them are run, to time later runs.
-const RUNS: usize = 5;
+use crate::timing::{self, Timing};
 
 /// `model.json`.
 #[derive(Debug, Deserialize)]
@@ -33,9 +30,6 @@ pub struct Case {
     carried: HashMap<String, String>,
     #[serde(flatten)]
     reading: Reading,
-    /// Seconds of ONNX Runtime.
-    pub reference_first: f64,
-    pub reference_later: f64,
     #[serde(skip)]
     folder: PathBuf,
 }
@@ -44,24 +38,16 @@ pub struct Case {
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub sets: usize,
-    /// The largest error of any element.
-    pub error: f64,
-    /// The largest error as a share of the largest element of its output; against f64, where that is there.
-    pub relative: f64,
-    /// The largest errors against f64, of ours and of ONNX Runtime's.
-    pub exact: Option<[f64; 2]>,
+    pub errors: Errors,
     /// Sets whose reading is the one of ONNX Runtime.
     pub equal: usize,
-    pub loading: Duration,
-    pub first: Duration,
-    /// Median of the others.
-    pub later: Duration,
+    pub timing: Timing,
 }
 
 impl Outcome {
     /// Everything is as near as it must be.
     pub fn is_right(&self) -> bool {
-        self.relative <= TOLERANCE && self.equal == self.sets
+        self.errors.are_small() && self.equal == self.sets
     }
 }
 
@@ -79,101 +65,85 @@ pub fn cases(folder: &Path, only: &str) -> anyhow::Result<Vec<Case>> {
     cases.collect()
 }
 
+/// The only device that computes, and what else is wanted of it.
+#[derive(Clone, Copy)]
+pub struct Target<'t> {
+    pub engine: &'t Engine,
+    pub device: DeviceId,
+    /// Whether its times mean anything.
+    pub is_timed: bool,
+    /// Print the plan of the first inputs.
+    pub explain: bool,
+}
+
 impl Case {
-    /// Runs every set on one device alone; the error is a sentence.
-    pub fn run(&self, engine: &Engine, device: DeviceId, explain: bool) -> Result<Outcome, String> {
-        self.try_run(engine, device, explain).map_err(|error| format!("{error:#}"))
+    /// Runs every set, in turn with `peer`; the error is a sentence.
+    pub fn run(&self, target: Target<'_>, peer: Option<&mut Peer>) -> Result<Outcome, String> {
+        self.try_run(target, peer).map_err(|error| format!("{error:#}"))
     }
 
-    fn try_run(&self, engine: &Engine, device: DeviceId, explain: bool) -> anyhow::Result<Outcome> {
+    fn try_run(&self, target: Target<'_>, mut peer: Option<&mut Peer>) -> anyhow::Result<Outcome> {
         let mut outcome = Outcome::default();
-        let started = Instant::now();
         let model = Model::load(self.folder.join("model.onnx"))?;
-        outcome.loading = started.elapsed();
-        let mut times = Vec::new();
         let mut carried: HashMap<String, Tensor> = HashMap::new();
-        let repeats = RUNS.div_ceil(self.texts.len());
-        for set in 0..self.texts.len() {
+        for (set, text) in self.texts.iter().enumerate() {
             let data = self.folder.join(format!("test_data_set_{set}"));
-            let mut run = Run { model: &model, engine, device, carried: &carried, data: &data };
-            let mut outputs = Vec::new();
-            for repeat in 0..repeats {
-                let started = Instant::now();
-                outputs = run.outputs(explain && set == 0 && repeat == 0)?;
-                times.push(started.elapsed());
+            let run = Run { model: &model, target, carried: &carried, data: &data };
+            let (outputs, first) = run.outputs(target.explain && set == 0)?;
+            if set == 0 {
+                outcome.timing.first = first;
             }
-            self.compare(&mut run, &outputs, &self.texts[set], &mut outcome)?;
+            run.compare(&outputs, &mut outcome.errors)?;
+            outcome.sets += 1;
+            outcome.equal += usize::from(self.reads(&outputs, text)?);
+            if target.is_timed {
+                self.time(&run, set, peer.as_deref_mut(), &mut outcome.timing)?;
+            }
             let next =
                 outputs.into_iter().filter_map(|(name, tensor)| Some((self.carried.get(&name)?.clone(), tensor)));
             carried = next.collect();
         }
-        outcome.first = times.remove(0);
-        times.sort();
-        outcome.later = times.get(times.len() / 2).copied().unwrap_or(outcome.first);
         Ok(outcome)
     }
 
-    fn compare(
-        &self,
-        run: &mut Run<'_>,
-        outputs: &[(String, Tensor)],
-        text: &str,
-        outcome: &mut Outcome,
-    ) -> anyhow::Result<()> {
-        outcome.sets += 1;
-        for (index, (name, given)) in outputs.iter().enumerate() {
-            let wanted = run.read(&format!("output_{index}.pb"), &run.model.outputs()[index])?;
-            let (is, should) = (given.check()?, wanted.check()?);
-            ensure!(is == should, "output '{name}' is {is}, not {should}");
-            let (given, wanted) = (elements(given)?, elements(&wanted)?);
-            let (error, mut relative) = difference(&given, &wanted);
-            outcome.error = outcome.error.max(error);
-            let exact = format!("exact_{index}.pb");
-            if run.data.join(&exact).exists() {
-                let exact = elements(&run.read(&exact, &run.model.outputs()[index])?)?;
-                let (ours, theirs) = (difference(&given, &exact), difference(&wanted, &exact).0);
-                let before = outcome.exact.unwrap_or_default();
-                outcome.exact = Some([before[0].max(ours.0), before[1].max(theirs)]);
-                relative = ours.1;
-            }
-            outcome.relative = outcome.relative.max(relative);
-        }
+    /// Whether the first output says `text`.
+    fn reads(&self, outputs: &[(String, Tensor)], text: &str) -> anyhow::Result<bool> {
         let (_, scores) = outputs.first().context("the model has no output")?;
         let read = self.reading.read(&scores.to_vec::<f32>()?, scores.shape());
-        outcome.equal += usize::from(read == text);
         if read != text {
-            println!("{}: read '{read}', not '{text}'", run.data.display());
+            println!("{}: read '{read}', not '{text}'", self.name);
         }
+        Ok(read == text)
+    }
+
+    /// Later runs of one set, in turn with ONNX Runtime, whose first run of a set does not count either.
+    fn time(&self, run: &Run<'_>, set: usize, mut peer: Option<&mut Peer>, timing: &mut Timing) -> anyhow::Result<()> {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        if let Some(peer) = peer.as_deref_mut() {
+            peer.run(&self.folder, set)?;
+        }
+        for _ in 0..timing::RUNS {
+            ours.push(run.outputs(false)?.1);
+            if let Some(peer) = peer.as_deref_mut() {
+                theirs.push(peer.run(&self.folder, set)?);
+            }
+        }
+        timing.add(ours, theirs);
         Ok(())
     }
-}
-
-fn elements(tensor: &Tensor) -> anyhow::Result<Vec<f64>> {
-    Ok(match tensor.check()?.dtype {
-        DType::F32 => tensor.to_vec::<f32>()?.into_iter().map(f64::from).collect(),
-        _ => tensor.to_vec()?,
-    })
-}
-
-/// The largest difference, and the share of the largest element that it is; NaN counts as an endless error.
-fn difference(given: &[f64], wanted: &[f64]) -> (f64, f64) {
-    let off = |(a, b): (&f64, &f64)| if (a - b).is_nan() { f64::INFINITY } else { (a - b).abs() };
-    let error = given.iter().zip(wanted).map(off).fold(0.0, f64::max);
-    (error, error / wanted.iter().fold(f64::MIN_POSITIVE, |largest, value| largest.max(value.abs())))
 }
 
 /// One set on one device.
 struct Run<'r> {
     model: &'r Model,
-    engine: &'r Engine,
-    device: DeviceId,
+    target: Target<'r>,
     carried: &'r HashMap<String, Tensor>,
     data: &'r Path,
 }
 
 impl Run<'_> {
-    /// The outputs, computed and read.
-    fn outputs(&self, explain: bool) -> anyhow::Result<Vec<(String, Tensor)>> {
+    /// The outputs, computed and read, and how long that took.
+    fn outputs(&self, explain: bool) -> anyhow::Result<(Vec<(String, Tensor)>, Duration)> {
         let mut inputs = Vec::new();
         for (index, port) in self.model.inputs().iter().enumerate() {
             let tensor = match self.carried.get(&port.name) {
@@ -182,20 +152,35 @@ impl Run<'_> {
             };
             inputs.push((port.name.as_str(), tensor));
         }
-        let outputs = self.model.run_with(self.engine, &inputs, RunOptions { device: Some(self.device) })?;
+        let Target { engine, device, .. } = self.target;
+        let started = Instant::now();
+        let outputs = self.model.run_with(engine, &inputs, RunOptions { device: Some(device) })?;
         let tensors = self.placed(&outputs)?;
         let all: Vec<&Tensor> = tensors.iter().map(|(_, tensor)| tensor).collect();
         if explain {
-            println!("{}", self.engine.explain(&all)?);
+            println!("{}", engine.explain(&all)?);
         }
-        self.engine.run(&all)?;
-        all.iter().try_for_each(|tensor| tensor.to_vec::<f32>().map(drop))?;
-        Ok(tensors)
+        engine.run(&all)?;
+        all.iter().try_for_each(|tensor| tensor.to_bytes().map(drop))?;
+        Ok((tensors, started.elapsed()))
+    }
+
+    /// Compares every output with ONNX Runtime's, and with f64 where that is there.
+    fn compare(&self, outputs: &[(String, Tensor)], errors: &mut Errors) -> anyhow::Result<()> {
+        for (index, ((name, given), port)) in outputs.iter().zip(self.model.outputs()).enumerate() {
+            let wanted = self.read(&format!("output_{index}.pb"), port)?;
+            let (is, should) = (given.check()?, wanted.check()?);
+            ensure!(is == should, "output '{name}' is {is}, not {should}");
+            let exact = format!("exact_{index}.pb");
+            let exact = if self.data.join(&exact).exists() { Some(self.read(&exact, port)?) } else { None };
+            errors.add(given, &wanted, exact.as_ref())?;
+        }
+        Ok(())
     }
 
     fn placed(&self, outputs: &Outputs) -> anyhow::Result<Vec<(String, Tensor)>> {
         let one = |(name, value): (&str, &breakeven_onnx::Value)| match value.tensor() {
-            Some(tensor) => Ok((name.to_owned(), tensor.on(self.device))),
+            Some(tensor) => Ok((name.to_owned(), tensor.on(self.target.device))),
             None => bail!("output '{name}' is no tensor"),
         };
         outputs.iter().map(one).collect()
@@ -204,7 +189,7 @@ impl Run<'_> {
     fn read(&self, file: &str, port: &Port) -> anyhow::Result<Tensor> {
         let path = self.data.join(file);
         let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let value = pb::read(bytes, &port.kind, self.engine);
+        let value = pb::read(bytes, &port.kind, self.target.engine);
         let value = value.map_err(|message| anyhow::anyhow!("{} {message}", path.display()))?;
         value.tensor().cloned().with_context(|| format!("{} holds no tensor", path.display()))
     }

@@ -1,0 +1,191 @@
+//! Computations that are written down once and run with other arguments.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use breakeven_exec::Executable;
+use breakeven_ir::{CallError, Graph, NodeId, Spec};
+use breakeven_plan::{DeviceId, Home, Policy};
+
+use crate::devices::Snapshot;
+use crate::evaluate::{Ready, value_of};
+use crate::tensor::{Inputs, State};
+use crate::trace::{Trace, home};
+use crate::value::{Limit, Value};
+use crate::{Engine, Result, Tensor};
+
+/// Plans that one program keeps: for other devices, other places of its arguments.
+const KEPT: usize = 16;
+
+/// What some tensors compute from arguments, to be computed again from others: nothing is written down anew, and the plan is
+/// found without looking at the graph. [`crate::Draft`] writes one. Clones are the same program.
+#[derive(Clone, Debug)]
+pub struct Program(pub(crate) Arc<Written>);
+
+/// The parts of a program.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub engine: Engine,
+    pub graph: Graph,
+    /// What each input of the graph stands for.
+    pub inputs: Vec<(NodeId, Given)>,
+    pub pins: BTreeMap<NodeId, DeviceId>,
+    pub parameters: Vec<Parameter>,
+    pub plans: Mutex<Vec<Known>>,
+}
+
+/// What an input of the graph stands for.
+#[derive(Clone, Debug)]
+pub(crate) enum Given {
+    Constant(Arc<Value>),
+    Argument(usize),
+}
+
+/// What an argument must be.
+#[derive(Clone, Debug)]
+pub(crate) struct Parameter {
+    pub spec: Spec,
+    /// Extents that it must not leave as an index.
+    pub limits: Vec<Limit>,
+}
+
+/// A plan, and what it was made for.
+#[derive(Debug)]
+pub(crate) struct Known {
+    version: u64,
+    home: Home,
+    executable: Arc<Executable>,
+}
+
+/// A program with its arguments.
+pub(crate) struct Call {
+    program: Program,
+    arguments: Vec<Tensor>,
+    unfolded: OnceLock<Vec<Tensor>>,
+}
+
+impl Program {
+    /// The outputs for these arguments, which are computed when they are read; all of them together are computed without
+    /// planning. An argument of another dtype or shape, of another engine, or an index that leaves its axis is an error.
+    #[track_caller]
+    pub fn call(&self, arguments: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let at = std::panic::Location::caller();
+        self.accept(arguments).map_err(|error| error.at(at))?;
+        let arguments = arguments.iter().map(|&argument| argument.clone()).collect();
+        let call = Arc::new(Call { program: self.clone(), arguments, unfolded: OnceLock::new() });
+        let Written { graph, engine, .. } = &*self.0;
+        let one = |(index, id): (usize, &NodeId)| Tensor::deferred(engine, &graph.node(*id).spec, &call, index);
+        Ok(graph.outputs().iter().enumerate().map(one).collect())
+    }
+
+    fn accept(&self, arguments: &[&Tensor]) -> std::result::Result<(), CallError> {
+        let wrong = |message| Err(CallError::new("call", message));
+        let parameters = &self.0.parameters;
+        if parameters.len() != arguments.len() {
+            return wrong(format!("takes {} arguments, {} were given", parameters.len(), arguments.len()));
+        }
+        for (index, (parameter, argument)) in parameters.iter().zip(arguments).enumerate() {
+            let spec = argument.0.spec.as_ref().map_err(CallError::clone)?;
+            if *spec != parameter.spec {
+                return wrong(format!("takes {} as argument {index}, not {spec}", parameter.spec));
+            }
+            if !argument.engine().is_same(&self.0.engine) {
+                return wrong(format!("argument {index} belongs to another engine"));
+            }
+            parameter.limits.iter().try_for_each(|limit| argument.within(limit.operation, limit.extent))?;
+        }
+        Ok(())
+    }
+}
+
+impl Call {
+    /// The plan for all outputs of one call, where these are all of them, in order, and everything is there that they need.
+    pub fn whole(outputs: &[&Tensor], devices: &Snapshot, read: &[bool]) -> Option<Result<Ready>> {
+        let call = match &*outputs.first()?.0.state() {
+            State::Deferred(call, 0) => call.clone(),
+            _ => return None,
+        };
+        let Written { graph, pins, .. } = &*call.program.0;
+        if outputs.len() != graph.outputs().len() {
+            return None;
+        }
+        let fits = |(index, output): (usize, &&Tensor)| {
+            let is_next =
+                matches!(&*output.0.state(), State::Deferred(of, at) if Arc::ptr_eq(of, &call) && *at == index);
+            is_next && output.0.pin.is_none_or(|pin| pins.get(&graph.outputs()[index]) == Some(&pin))
+        };
+        outputs.iter().enumerate().all(fits).then_some(())?;
+        let inputs = call.values(devices)?;
+        Some(call.program.0.ready(inputs, devices, read))
+    }
+
+    /// The values of the graph's inputs, if all are there.
+    fn values(&self, devices: &Snapshot) -> Option<Vec<(NodeId, Arc<Value>)>> {
+        let one = |(id, given): &(NodeId, Given)| {
+            let value = match given {
+                Given::Constant(value) => value.clone(),
+                Given::Argument(index) => value_of(&self.arguments[*index])?,
+            };
+            value.is_there(devices).then_some((*id, value))
+        };
+        self.program.0.inputs.iter().map(one).collect()
+    }
+
+    /// What it holds, to be dropped without recursion.
+    pub fn into_tensors(self) -> Inputs {
+        self.arguments.into_iter().chain(self.unfolded.into_inner().into_iter().flatten()).collect()
+    }
+
+    /// Output `index` as it was written down, with these arguments.
+    pub fn written(&self, index: usize) -> Tensor {
+        let outputs = self.unfolded.get_or_init(|| {
+            let Written { graph, .. } = &*self.program.0;
+            let all = self.program.0.unfold(&self.arguments);
+            graph.outputs().iter().map(|id| all[id.index()].clone()).collect()
+        });
+        outputs[index].clone()
+    }
+}
+
+impl Written {
+    fn ready(&self, inputs: Vec<(NodeId, Arc<Value>)>, devices: &Snapshot, read: &[bool]) -> Result<Ready> {
+        let home = home(&inputs, read.to_vec());
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = plans.iter().find(|known| known.version == devices.version && known.home == home) {
+            return Ok(Ready { inputs, executable: known.executable.clone() });
+        }
+        let trace = Trace { graph: self.graph.clone(), inputs, pins: self.pins.clone() };
+        let policy = self.engine.policy(&trace.pins);
+        let executable = self.engine.0.plans.executable(devices, &trace, read.to_vec(), policy)?;
+        if plans.len() >= KEPT {
+            plans.remove(0);
+        }
+        plans.push(Known { version: devices.version, home, executable: executable.clone() });
+        Ok(Ready { inputs: trace.inputs, executable })
+    }
+
+    /// Every node as a lazy tensor of these arguments.
+    pub fn unfold(&self, arguments: &[Tensor]) -> Vec<Tensor> {
+        let mut given = self.inputs.iter().peekable();
+        let mut tensors: Vec<Tensor> = Vec::with_capacity(self.graph.nodes().len());
+        for (id, node) in self.graph.ids().zip(self.graph.nodes()) {
+            tensors.push(match given.next_if(|(at, _)| *at == id) {
+                Some((_, Given::Constant(value))) => Tensor::from_value(&self.engine, value.clone()),
+                Some((_, Given::Argument(index))) => arguments[*index].clone(),
+                None => {
+                    let inputs = node.inputs.iter().map(|input| tensors[input.index()].clone()).collect();
+                    let pin = self.pins.get(&id).copied();
+                    Tensor::known(&self.engine, &node.spec, pin, State::Recipe(node.op.clone(), inputs))
+                }
+            });
+        }
+        tensors
+    }
+}
+
+impl Engine {
+    /// How work with these pins is planned.
+    pub(crate) fn policy(&self, pins: &BTreeMap<NodeId, DeviceId>) -> Policy {
+        Policy { pins: pins.clone(), fuse: self.0.options.fuse, ..Policy::default() }
+    }
+}
