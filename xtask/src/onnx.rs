@@ -15,8 +15,8 @@ const ENVIRONMENT: Environment<'_> =
 /// The page that is written, or checked.
 const PAGE: &str = "docs/onnx.md";
 
-/// Writes the page from what the CPU gives, or with `--check` compares it. With `--gpu` the cases run on the software GPUs
-/// instead, and nothing is written. Further arguments go to the program that runs the cases.
+/// Writes the page from what the CPU and the software GPUs give, or with `--check` compares it. With `--gpu` the cases run on
+/// the software GPUs alone, and nothing is written. Further arguments go to the program that runs the cases.
 pub fn run(args: &[String]) -> Result<u8> {
     let root = workspace::root();
     let cases = bring(&root)?;
@@ -24,8 +24,8 @@ pub fn run(args: &[String]) -> Result<u8> {
     command.arg(&cases).args(example::rest(args));
     match example::wanted(args) {
         example::Wanted::Gpus => command.args(example::GPUS),
-        example::Wanted::Check => command.arg("--check").arg(root.join(PAGE)),
-        example::Wanted::Page => command.arg("--write").arg(root.join(PAGE)),
+        example::Wanted::Check => command.args(["--on", "cpu"]).args(example::GPUS).arg("--check").arg(root.join(PAGE)),
+        example::Wanted::Page => command.args(["--on", "cpu"]).args(example::GPUS).arg("--write").arg(root.join(PAGE)),
     };
     example::finish(&mut command)
 }

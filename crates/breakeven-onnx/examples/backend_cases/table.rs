@@ -25,10 +25,12 @@ pub fn write(cases: &[Case], columns: &[Column]) -> String {
 const HEAD: &str = "\
 # ONNX
 
-Written by `cargo xtask onnx`, which runs the backend tests that the Python package `onnx` brings; `--check` compares this
-page, `--gpu` runs them on two software GPUs. Each device is alone: what it cannot run is not run elsewhere. Tolerances are
-the suite's; integers and truth values must be equal, types and shapes too. A case that is not passed must be refused with
-a reason; one that gives a wrong answer has failed. *Our types* are f64, f32, f16, bf16, i64, i32, u8 and bool.
+Written by `cargo xtask onnx`, which runs the backend tests that the Python package `onnx` brings, on the CPU and on two
+software GPUs; `--check` compares this page. Each device is alone: what it cannot run is not run elsewhere. Each case runs
+twice, since the second time the model is repeated without being read anew. Tolerances are the suite's; integers and truth
+values must be equal, types and shapes too. A case that is not passed must be refused with a reason; one that gives a wrong
+answer has failed. *Our types* are f64, f32, f16, bf16, i64, i32, u8 and bool; GPUs do not compute in f64, and add up, scan
+and multiply no matrices of 64-bit integers.
 ";
 
 fn suites(page: &mut String, cases: &[Case], columns: &[Column]) {
