@@ -17,9 +17,9 @@ models and inputs come from.
 Every output has the dtype and shape of ONNX Runtime's. Its largest error is at most 1e-3 of its largest element, the
 tolerance of the backend tests for real models; where ONNX Runtime itself is farther from f64 than that, against f64. *Equal*
 counts the sets of inputs whose reading (the label, the text of a line, who speaks when) is that of ONNX Runtime, and must be
-all. State is carried from our own outputs. A first run plans, folds constants and packs weights; a later one counts saying the
-model anew, copies and reading the result. Times are those of a 2-core Xeon that others used too: the mean over the sets
-of the lower quartile of 7 runs, and what multiple of ONNX Runtime's that is. Software GPUs are not timed.
+all. State is carried from our own outputs. A first run plans, folds constants and packs weights; a later one counts copies and
+reading the result too. Times are those of a 2-core Xeon that others used at the same time: the mean over the sets of the lower
+quartile of 7 runs, and what multiple of ONNX Runtime's that is. Software GPUs are not timed.
 
 ";
 
