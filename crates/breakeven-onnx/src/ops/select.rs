@@ -130,7 +130,9 @@ fn reverse_sequence(call: &Call<'_>) -> Result<Tensor> {
     }
     let x = if batch == 0 { x } else { x.transpose(0, 1) };
     let dims = x.check()?.shape.clone();
-    if lengths.len() != dims[0] || lengths.iter().any(|&n| n > dims[1]) {
+    let fits =
+        matches!(dims[..], [samples, steps, ..] if lengths.len() == samples && lengths.iter().all(|&n| n <= steps));
+    if !fits {
         return wrong(format!("lengths {lengths:?} do not fit {dims}"));
     }
     let rows: Vec<Tensor> = lengths

@@ -121,6 +121,16 @@ fn an_empty_list_where_a_number_belongs_is_named() {
 }
 
 #[test]
+fn a_sequence_without_axes_is_named() {
+    let axis = |name: &str, i| AttributeProto { name: name.into(), i, r#type: 2, ..Default::default() };
+    let attribute = vec![axis("batch_axis", 0), axis("time_axis", 1)];
+    for (dims, values) in [(vec![], vec![1.0]), (vec![1], vec![1.0])] {
+        let reverse = NodeProto { attribute: attribute.clone(), ..node("ReverseSequence", &["x", "n"], "y") };
+        check(graph(vec![floats("x", &dims, &values), ints("n", &[1])], vec![reverse]), "(ReverseSequence, opset 18)");
+    }
+}
+
+#[test]
 fn a_loop_without_end_ends_at_the_deadline() {
     let turns = |body: GraphProto| {
         let body = AttributeProto { name: "body".into(), g: Some(body), r#type: 5, ..Default::default() };
