@@ -6,6 +6,7 @@ mod archive;
 pub mod graph;
 pub mod npz;
 mod operators;
+#[allow(dead_code, reason = "only what graphs are made of is used")]
 #[path = "../../crates/breakeven-onnx/src/proto.rs"]
 mod proto;
 pub mod read;
