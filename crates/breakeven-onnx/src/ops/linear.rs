@@ -39,7 +39,8 @@ fn determinant(call: &Call<'_>) -> Result<Tensor> {
     if rows != columns {
         return wrong(format!("takes square matrices, not {spec}"));
     }
-    let count: usize = lead.iter().product();
+    let count = shape(lead)?.elements();
+    call.room(count, size_of::<f64>())?;
     let one = |i: usize| eliminated(all[i * rows * rows..][..rows * rows].to_vec(), rows);
     Ok(call.made((0..count).map(one).collect::<Vec<f64>>(), shape(lead)?).cast(spec.dtype))
 }

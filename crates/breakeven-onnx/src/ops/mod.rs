@@ -131,6 +131,12 @@ fn extents(given: &[i64]) -> Result<Vec<usize>> {
     given.iter().map(|&n| usize::try_from(n).ok()).collect::<Option<Vec<usize>>>().map_or_else(bad, Ok)
 }
 
+/// A product of numbers that a file may have made huge.
+fn product_of(factors: &[usize]) -> Result<usize> {
+    let too_large = || crate::error::wrong(format!("the product of {factors:?} is larger than any extent"));
+    factors.iter().try_fold(1usize, |all, &one| all.checked_mul(one)).map_or_else(too_large, Ok)
+}
+
 /// `x * by` in the type of `x`, which a bare fraction would turn into floats.
 fn times(x: &Tensor, by: f64) -> Tensor {
     x * x.scalar(by)

@@ -2,7 +2,7 @@
 
 use breakeven::{Tensor, concat};
 
-use super::{Operator, WRITTEN_DOWN, axes, axis, extents, many, one, shape};
+use super::{Operator, WRITTEN_DOWN, axes, axis, extents, many, one, product_of, shape};
 use crate::attribute::Attribute;
 use crate::call::{Call, Result};
 use crate::error::{unsupported, wrong};
@@ -79,16 +79,17 @@ fn constant_of_shape(call: &Call<'_>) -> Result<Tensor> {
 fn depth_to_space(call: &Call<'_>) -> Result<Tensor> {
     let (x, block) = (call.tensor(0)?, block(call)?);
     let &[n, c, h, w] = &x.check()?.shape[..] else { return wrong("takes a tensor of rank 4") };
-    if c % block.saturating_mul(block) != 0 {
+    let each = product_of(&[block, block])?;
+    if c % each != 0 {
         return wrong(format!("{c} channels are not a multiple of {block} x {block}"));
     }
-    let out = c / (block * block);
+    let (out, height, width) = (c / each, product_of(&[h, block])?, product_of(&[w, block])?);
     let (inner, axes): ([usize; 6], [isize; 6]) = match call.text("mode", "DCR")? {
         "DCR" => ([n, block, block, out, h, w], [0, 3, 4, 1, 5, 2]),
         "CRD" => ([n, out, block, block, h, w], [0, 1, 4, 2, 5, 3]),
         other => return wrong(format!("has the modes DCR and CRD, not '{other}'")),
     };
-    Ok(x.reshape(inner).permute(&axes).reshape([n, out, h * block, w * block]))
+    Ok(x.reshape(inner).permute(&axes).reshape([n, out, height, width]))
 }
 
 fn space_to_depth(call: &Call<'_>) -> Result<Tensor> {
@@ -103,7 +104,7 @@ fn space_to_depth(call: &Call<'_>) -> Result<Tensor> {
         other => return wrong(format!("has the modes DCR and CRD, not '{other}'")),
     };
     let parts = x.reshape([n, c, h / block, block, w / block, block]);
-    Ok(parts.permute(&axes).reshape([n, c * block * block, h / block, w / block]))
+    Ok(parts.permute(&axes).reshape([n, product_of(&[c, block, block])?, h / block, w / block]))
 }
 
 fn block(call: &Call<'_>) -> Result<usize> {

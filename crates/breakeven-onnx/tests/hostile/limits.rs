@@ -131,6 +131,28 @@ fn a_sequence_without_axes_is_named() {
 }
 
 #[test]
+fn attributes_that_multiply_or_lie_far_outside_are_named() {
+    let int = |name: &str, i| AttributeProto { name: name.into(), i, r#type: 2, ..Default::default() };
+    let with = |attribute, node: NodeProto| NodeProto { attribute, ..node };
+    let empty = |dims: &[i64]| vec![floats("x", dims, &[])];
+    for (operator, dims) in [("DepthToSpace", [1, 0, 2, 2]), ("SpaceToDepth", [1, 1, 0, 0])] {
+        let blocks = with(vec![int("blocksize", 1 << 62)], node(operator, &["x"], "y"));
+        check(graph(empty(&dims), vec![blocks]), &format!("({operator}, opset 18)"));
+    }
+    check(graph(empty(&[1 << 61, 0, 0]), vec![node("Det", &["x"], "y")]), "(Det, opset 18)");
+}
+
+#[test]
+fn an_axis_far_outside_is_no_place_to_broadcast_at() {
+    let int = |name: &str, i| AttributeProto { name: name.into(), i, r#type: 2, ..Default::default() };
+    let attribute = vec![int("broadcast", 1), int("axis", i64::MIN)];
+    let add = NodeProto { attribute, ..node("Add", &["x", "x"], "y") };
+    let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 6 }];
+    let old = ModelProto { opset_import, ..model(graph(vec![floats("x", &[2], &[1.0, 2.0])], vec![add])) };
+    assert_eq!(told_of(&old, Duration::from_secs(20)), "[8] bytes");
+}
+
+#[test]
 fn a_loop_without_end_ends_at_the_deadline() {
     let turns = |body: GraphProto| {
         let body = AttributeProto { name: "body".into(), g: Some(body), r#type: 5, ..Default::default() };
