@@ -81,7 +81,10 @@ fn pair(call: &Call<'_>) -> Result<(Tensor, Tensor)> {
     }
     let (rank, low) = (a.check()?.shape.rank(), b.check()?.shape.rank());
     let axis = call.int("axis", rank.saturating_sub(low) as i64)?;
-    let behind = (rank as i64 - low as i64).saturating_sub(axis).clamp(0, rank as i64) as usize;
+    let places = usize::try_from(axis).ok().and_then(|axis| rank.checked_sub(low)?.checked_sub(axis));
+    let Some(behind) = places else {
+        return wrong(format!("its second operand {} does not lie at axis {axis} of {}", b.shape(), a.shape()));
+    };
     let dims: Vec<usize> = b.shape().iter().copied().chain(std::iter::repeat_n(1, behind)).collect();
     Ok((a, b.reshape(super::shape(&dims)?)))
 }

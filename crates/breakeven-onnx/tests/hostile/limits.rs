@@ -149,7 +149,7 @@ fn an_axis_far_outside_is_no_place_to_broadcast_at() {
     let add = NodeProto { attribute, ..node("Add", &["x", "x"], "y") };
     let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 6 }];
     let old = ModelProto { opset_import, ..model(graph(vec![floats("x", &[2], &[1.0, 2.0])], vec![add])) };
-    assert_eq!(told_of(&old, Duration::from_secs(20)), "[8] bytes");
+    assert!(told_of(&old, Duration::from_secs(20)).contains("does not lie at axis"));
 }
 
 #[test]
