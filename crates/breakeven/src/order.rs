@@ -75,7 +75,10 @@ impl Tensor {
         let along = along.map(|along| axis("unique", along, spec.shape.rank())).transpose()?;
         let flat = Shape::from(spec.shape.elements());
         let (shape, axis) = along.map_or((&flat, 0), |axis| (&spec.shape, axis));
-        let slices = Slices { elements: &elements, count: shape[axis], inner: shape[axis + 1..].iter().product() };
+        // Slices of no elements take memory too.
+        self.0.engine.room_for("unique", shape[axis], 2 * size_of::<Vec<usize>>())?;
+        let inner = shape[axis + 1..].iter().fold(1, |all: usize, &n| all.saturating_mul(n));
+        let slices = Slices { elements: &elements, count: shape[axis], inner };
         let groups = slices.groups(order);
         let firsts: Vec<i64> = groups.iter().map(|group| group[0] as i64).collect();
         let mut inverse = vec![0; slices.count];

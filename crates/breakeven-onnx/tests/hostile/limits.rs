@@ -140,6 +140,8 @@ fn attributes_that_multiply_or_lie_far_outside_are_named() {
         check(graph(empty(&dims), vec![blocks]), &format!("({operator}, opset 18)"));
     }
     check(graph(empty(&[1 << 61, 0, 0]), vec![node("Det", &["x"], "y")]), "(Det, opset 18)");
+    let along = with(vec![int("axis", 0)], node("Unique", &["x"], "y"));
+    check(graph(empty(&[1 << 40, 0]), vec![along]), "(Unique, opset 18)");
 }
 
 #[test]
