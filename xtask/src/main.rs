@@ -20,7 +20,7 @@ cargo xtask <task>
   models [--check | --gpu] [--only NAME]
          real models beside ONNX Runtime, on the CPU and software GPUs; writes docs/models.md or compares it
   onnx [--check | --gpu] [--list] [--only NAME]
-         the backend tests of ONNX on the CPU; writes docs/onnx.md or compares it; --gpu runs them on the software GPUs
+         the backend tests of ONNX on the CPU and software GPUs; writes docs/onnx.md or compares it; --gpu: on the GPUs alone
   test [--no-install] [--all-adapters] [--no-coverage]
          everything a change must pass, in order, with the time of each step
   tidy   the rules of STYLE.md that a machine can check";
