@@ -24,6 +24,7 @@ mod natives;
 mod options;
 mod program;
 mod segment;
+mod shifts;
 mod sweeps;
 mod team;
 mod vectors;
