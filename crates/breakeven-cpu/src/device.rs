@@ -16,6 +16,7 @@ use crate::kernels::{Machine, compile};
 use crate::memory::{CpuMemory, Store, export};
 use crate::natives::Natives;
 use crate::segment::CpuSegment;
+use crate::spare::Spare;
 use crate::team::Team;
 use crate::{CpuOptions, Isa};
 
@@ -56,7 +57,7 @@ impl CpuDevice {
             info: info(&options),
             caps: Caps::host(),
             store: Store::new(&options),
-            machine: Machine { natives, team, tuning: options.tuning },
+            machine: Machine { natives, team, tuning: options.tuning, spare: Spare::default() },
             options,
             tickets: Mutex::default(),
         })

@@ -25,6 +25,7 @@ mod options;
 mod program;
 mod segment;
 mod shifts;
+mod spare;
 mod sweeps;
 mod team;
 mod vectors;

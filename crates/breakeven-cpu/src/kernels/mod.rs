@@ -20,6 +20,7 @@ use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Uns
 
 use crate::Tuning;
 use crate::natives::Natives;
+use crate::spare::Spare;
 use crate::team::Team;
 use conv::CpuConv;
 use custom::CpuCustom;
@@ -38,6 +39,7 @@ pub(crate) struct Machine {
     pub natives: Natives,
     pub team: Team,
     pub tuning: Tuning,
+    pub spare: Spare,
 }
 
 /// Primitives that an element of a running fold takes as long as.

@@ -10,7 +10,7 @@ use super::geometry::Geometry;
 use super::lines::{line, zero};
 use super::{Stretch, Unit};
 use crate::blocks::load_run;
-use crate::program::Scratch;
+use crate::spare::{Lent, Spare};
 
 /// Bytes of the columns of one tile: they stay in the second-level cache beside the weights.
 const COLUMN_BYTES: usize = 512 << 10;
@@ -28,11 +28,16 @@ pub(super) struct Columns {
 }
 
 /// What one thread needs.
-#[derive(Default)]
-pub(super) struct ColumnRoom {
-    columns: Scratch,
-    weights: Scratch,
-    packed: Scratch,
+pub(super) struct ColumnRoom<'a> {
+    columns: Lent<'a>,
+    weights: Lent<'a>,
+    packed: Lent<'a>,
+}
+
+impl ColumnRoom<'_> {
+    pub fn new(spare: &Spare) -> ColumnRoom<'_> {
+        ColumnRoom { columns: spare.lend(0), weights: spare.lend(0), packed: spare.lend(0) }
+    }
 }
 
 impl Columns {
@@ -76,7 +81,7 @@ impl Columns {
         unit: &Unit,
         (x, weight): (*const u8, *const u8),
         sums: *mut u8,
-        room: &mut ColumnRoom,
+        room: &mut ColumnRoom<'_>,
     ) -> Stretch {
         let start = unit.tile * self.shapes.n;
         let places = start..(start + self.shapes.n).min(geometry.places());
@@ -102,7 +107,7 @@ impl Columns {
         geometry: &Geometry,
         outs: usize,
         from: *const u8,
-        room: &mut ColumnRoom,
+        room: &mut ColumnRoom<'_>,
     ) -> (*const u8, isize) {
         if geometry.window.is_contiguous() {
             return (from, geometry.weight[1]);

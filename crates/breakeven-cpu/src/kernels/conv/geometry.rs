@@ -1,6 +1,8 @@
 //! The extents and steps of a convolution, over three spatial axes whatever it has.
 
-use breakeven_ir::{ConvKernel, Layout};
+use breakeven_ir::{ConvKernel, DType, Layout};
+
+use super::Unit;
 
 /// One spatial axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +56,8 @@ pub(super) struct Geometry {
     pub weight: [isize; 2],
     /// The weights of one output channel, over `[channels, window..]`.
     pub window: Layout,
+    /// Both operands are f32.
+    pub is_f32: bool,
 }
 
 impl Geometry {
@@ -83,6 +87,7 @@ impl Geometry {
             x: [x.strides[0], x.strides[1], x.strides[2]],
             weight: [weight.strides[0], weight.strides[1]],
             window,
+            is_f32: k.x.dtype == DType::F32,
         }
     }
 
@@ -99,6 +104,29 @@ impl Geometry {
     /// Terms of a sum.
     pub fn terms(&self) -> usize {
         self.channels * self.taps()
+    }
+
+    /// Whether windows are single neighbouring elements of f32 in one line, channels far enough apart in the cache that
+    /// many of them can be seen at once.
+    pub fn is_steppable(&self) -> bool {
+        /// Channels that share a set of the first-level cache, and bytes after which sets repeat closely.
+        const SHARED: (usize, usize) = (8, 1024);
+        let [outer, middle, last] = &self.axes;
+        let is_line = last.is_plain() && last.step == 1 && self.x.iter().all(|step| *step >= 0);
+        let is_apart = self.channels <= SHARED.0 || !(4 * self.x[2] as usize).is_multiple_of(SHARED.1);
+        let fits = u32::try_from(self.channels as isize * self.x[2]).is_ok();
+        self.is_f32
+            && is_line
+            && is_apart
+            && fits
+            && [outer, middle].iter().all(|axis| axis.is_plain() && axis.count == 1)
+    }
+
+    /// Whether `n` elements from place `from` on of every channel of a unit lie within the input, that of the last image.
+    pub fn may_step(&self, unit: &Unit, from: usize, n: usize) -> bool {
+        let last = |steps: [usize; 2]| steps[0] as isize * self.x[0] + steps[1] as isize * self.x[1];
+        let end = last([unit.n, unit.group]) + (from + n) as isize;
+        end <= last([self.n - 1, self.groups - 1]) + self.axes[2].extent as isize
     }
 
     /// Every element of a window in one channel, row-major.

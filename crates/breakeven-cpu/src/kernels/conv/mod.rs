@@ -13,7 +13,7 @@ use breakeven_ir::{ConvKernel, Unsupported};
 use super::epilogue::Epilogue;
 use super::{Bound, Machine, views};
 use crate::domain::{BLOCK, Domain, Order};
-use crate::program::Scratch;
+use crate::spare::{Lent, Spare};
 use columns::{ColumnRoom, Columns};
 use geometry::Geometry;
 use planes::{PlaneRoom, Planes};
@@ -90,7 +90,7 @@ impl CpuConv {
         };
         let down = g.outs.div_ceil(outs);
         machine.split(g.n * g.groups * down * tiles, self.nanoseconds, |units| {
-            let mut room = UnitRoom::new(self);
+            let mut room = UnitRoom::new(self, &machine.spare);
             (0..self.extras).for_each(|k| room.bases[2 + k] = bound.input(2 + k));
             for unit in units {
                 let (image, part) = (unit / (down * tiles), unit % (down * tiles));
@@ -108,14 +108,15 @@ impl CpuConv {
         });
     }
 
-    unsafe fn unit(&self, unit: &Unit, bound: Bound<'_>, room: &mut UnitRoom) {
+    unsafe fn unit(&self, unit: &Unit, bound: Bound<'_>, room: &mut UnitRoom<'_>) {
         let (g, sums) = (&self.geometry, room.sums.start());
         let operands = (bound.input(0), bound.input(1));
         // SAFETY: the operands hold the unit, and the sums have room for it.
         unsafe {
-            let stretch = match &self.way {
-                Way::Planes(planes) => planes.run(g, unit, operands, sums.cast(), &mut room.planes),
-                Way::Columns(columns) => columns.run(g, unit, operands, sums, &mut room.columns),
+            let stretch = match (&self.way, &mut room.way) {
+                (Way::Planes(planes), WayRoom::Planes(room)) => planes.run(g, unit, operands, sums.cast(), room),
+                (Way::Columns(columns), WayRoom::Columns(room)) => columns.run(g, unit, operands, sums, room),
+                _ => unreachable!("the room is made for the way"),
             };
             for (row, out) in unit.outs.clone().enumerate() {
                 let values = sums.wrapping_add(row * stretch.pitch * self.sum_width);
@@ -150,7 +151,7 @@ impl CpuConv {
     ///
     /// # Safety
     /// `values` must hold the sums.
-    unsafe fn finish(&self, (start, n): (usize, usize), values: *const u8, bound: Bound<'_>, room: &mut UnitRoom) {
+    unsafe fn finish(&self, (start, n): (usize, usize), values: *const u8, bound: Bound<'_>, room: &mut UnitRoom<'_>) {
         for at in (0..n).step_by(BLOCK) {
             let block = self.grid.run(start + at, BLOCK.min(n - at));
             let values = values.wrapping_add(at * self.sum_width);
@@ -161,26 +162,29 @@ impl CpuConv {
 }
 
 /// What one thread needs.
-struct UnitRoom {
+struct UnitRoom<'a> {
     post: super::map::Room,
     bases: Vec<*const u8>,
-    sums: Scratch,
-    planes: PlaneRoom,
-    columns: ColumnRoom,
+    sums: Lent<'a>,
+    way: WayRoom<'a>,
 }
 
-impl UnitRoom {
-    fn new(of: &CpuConv) -> UnitRoom {
-        let sums = match &of.way {
-            Way::Planes(planes) => planes.room(),
-            Way::Columns(columns) => columns.room(),
+enum WayRoom<'a> {
+    Planes(PlaneRoom<'a>),
+    Columns(ColumnRoom<'a>),
+}
+
+impl UnitRoom<'_> {
+    fn new<'a>(of: &CpuConv, spare: &'a Spare) -> UnitRoom<'a> {
+        let (sums, way) = match &of.way {
+            Way::Planes(planes) => (planes.room(), WayRoom::Planes(PlaneRoom::new(spare))),
+            Way::Columns(columns) => (columns.room(), WayRoom::Columns(ColumnRoom::new(spare))),
         };
         UnitRoom {
             post: of.post.room(),
             bases: vec![std::ptr::null(); 2 + of.extras],
-            sums: Scratch::of_bytes(sums * of.sum_width),
-            planes: PlaneRoom::default(),
-            columns: ColumnRoom::default(),
+            sums: spare.lend(sums * of.sum_width),
+            way,
         }
     }
 }

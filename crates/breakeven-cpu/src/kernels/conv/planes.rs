@@ -1,18 +1,20 @@
 //! Convolutions of f32 without columns: what a few rows of windows see is brought into planes with the zeros around it, in
 //! which every element of a window is the plane again, shifted. 16-bit floats become f32 on the way.
 
+use std::ops::Range;
+
 use breakeven_ir::{ConvKernel, DType};
 
 use super::super::Machine;
 use super::geometry::Geometry;
-use super::lines::{line, zero};
+use super::lines::{inside, zero};
 use super::tiles::tile;
 use super::{Stretch, Unit};
 use crate::blocks::load_run;
 use crate::domain::BLOCK;
 use crate::natives::RowFn;
-use crate::program::Scratch;
 use crate::shifts::{SLACK, Shifts, SumShifts};
+use crate::spare::{Lent, Spare};
 
 /// Bytes of the planes of one unit: they stay in the second-level cache beside sums and weights.
 const PLANE_BYTES: usize = 256 << 10;
@@ -38,13 +40,25 @@ pub(super) struct Planes {
     channels: [usize; 2],
     /// Where the line of each term of a pass begins.
     offsets: Vec<u32>,
+    /// Where it begins in the input itself, for windows of one element that step through it.
+    own: Option<Vec<u32>>,
 }
 
 /// What one thread needs.
-#[derive(Default)]
-pub(super) struct PlaneRoom {
-    planes: Scratch,
-    weights: Scratch,
+pub(super) struct PlaneRoom<'a> {
+    planes: Lent<'a>,
+    weights: Lent<'a>,
+}
+
+impl PlaneRoom<'_> {
+    pub fn new(spare: &Spare) -> PlaneRoom<'_> {
+        PlaneRoom { planes: spare.lend(0), weights: spare.lend(0) }
+    }
+}
+
+/// At least so many elements, in an odd number of lines of the cache: what lies so far apart never shares few of its sets.
+fn odd_lines(elements: usize) -> usize {
+    (elements.div_ceil(SLACK + 1) | 1) * (SLACK + 1)
 }
 
 /// The starts of planes that windows of an axis need, and for each element of a window its plane and how far it is in.
@@ -81,7 +95,7 @@ impl Planes {
             return None;
         }
         let area = plane[0] * plane[1];
-        let per_channel = g.axes[0].size * rows.len() * columns.len() * area;
+        let per_channel = odd_lines(g.axes[0].size * rows.len() * columns.len() * area);
         let lines = g.axes[0].size * g.axes[1].size * columns.len();
         let deep = (SLAB_BYTES / (lines * LINE_BYTES)).clamp(1, g.channels);
         let packed = (PLANE_BYTES / (4 * per_channel) / deep * deep).clamp(deep, g.channels.max(deep));
@@ -101,6 +115,7 @@ impl Planes {
             plane,
             channels: [packed.min(g.channels), deep],
             offsets: offsets?,
+            own: g.is_steppable().then(|| (0..deep).map(|channel| (channel as isize * g.x[2]) as u32).collect()),
         })
     }
 
@@ -116,11 +131,11 @@ impl Planes {
     }
 
     fn pitch(&self) -> usize {
-        (self.tile[1] * self.plane[1]).next_multiple_of(SLACK + 1)
+        odd_lines(self.tile[1] * self.plane[1])
     }
 
     fn per_channel(&self, g: &Geometry) -> usize {
-        g.axes[0].size * self.phases[0].len() * self.phases[1].len() * self.plane[0] * self.plane[1]
+        odd_lines(g.axes[0].size * self.phases[0].len() * self.phases[1].len() * self.plane[0] * self.plane[1])
     }
 
     /// Where a unit begins along each axis, and its rows and columns.
@@ -141,37 +156,24 @@ impl Planes {
         unit: &Unit,
         (x, weight): (*const u8, *const u8),
         sums: *mut f32,
-        room: &mut PlaneRoom,
+        room: &mut PlaneRoom<'_>,
     ) -> Stretch {
         let (at, [rows, columns]) = self.corner(g, unit.tile);
         let from = unit.n as isize * g.x[0] + unit.group as isize * g.x[1];
         let own = unit.group as isize * g.weight[0] + unit.outs.start as isize * g.weight[1];
         let bytes = self.width as isize;
-        let per_channel = self.per_channel(g);
-        room.planes.reserve(4 * (self.channels[0] * per_channel + 4 * (SLACK + 1)));
         let x = x.wrapping_offset(from * bytes);
         // SAFETY: the operands hold the unit, the planes have room for the channels that are brought in.
         unsafe {
             let (weight, row) = self.weights(g, unit.outs.len(), weight.wrapping_offset(own * bytes), room);
-            for first in (0..g.channels).step_by(self.channels[0]) {
-                let count = self.channels[0].min(g.channels - first);
-                let planes = room.planes.start().cast::<f32>();
-                let x = x.wrapping_offset(first as isize * g.x[2] * bytes);
-                self.bring(g, x, count, (at, rows), planes);
-                for pass in (0..count).step_by(self.channels[1]) {
-                    let terms = self.channels[1].min(count - pass) * g.taps();
-                    (self.sum)(&Shifts {
-                        x: planes.add(pass * per_channel),
-                        offsets: &self.offsets[..terms],
-                        weight: weight.add((first + pass) * g.taps()),
-                        row,
-                        outs: unit.outs.len(),
-                        to: sums,
-                        pitch: self.pitch(),
-                        places: (rows - 1) * self.plane[1] + columns,
-                        add: first + pass > 0,
-                    });
-                }
+            if let Some(own) = &self.own {
+                let whole = columns.next_multiple_of(SLACK + 1);
+                let near = if g.may_step(unit, at[2], whole) { columns } else { columns / (SLACK + 1) * (SLACK + 1) };
+                let x = x.cast::<f32>().add(at[2]);
+                self.step(g, unit.outs.len(), (x, g.x[2], own), (weight, row), (sums, near));
+                self.rest(g, unit.outs.len(), x.add(near), (weight, row), (sums.add(near), columns - near), room);
+            } else {
+                self.shifted(g, unit.outs.len(), (x, at), (weight, row), (sums, [rows, columns]), room);
             }
         }
         let start = (at[0] * g.axes[1].count + at[1]) * g.axes[2].count + at[2];
@@ -179,8 +181,98 @@ impl Planes {
         Stretch { start, lines: rows, length: columns, step: g.axes[2].count, apart, pitch }
     }
 
+    /// The sums of planes, brought in as many channels at a time as stay in the cache.
+    unsafe fn shifted(
+        &self,
+        g: &Geometry,
+        outs: usize,
+        (x, at): (*const u8, [usize; 3]),
+        (weight, row): (*const f32, isize),
+        (to, [rows, columns]): (*mut f32, [usize; 2]),
+        room: &mut PlaneRoom<'_>,
+    ) {
+        let per_channel = self.per_channel(g);
+        room.planes.reserve(4 * (self.channels[0] * per_channel + 4 * (SLACK + 1)));
+        let planes = room.planes.start().cast::<f32>();
+        for first in (0..g.channels).step_by(self.channels[0]) {
+            let count = self.channels[0].min(g.channels - first);
+            let x = x.wrapping_offset(first as isize * g.x[2] * self.width as isize);
+            // SAFETY: the operands hold the unit, the planes have room for the channels that are brought in.
+            unsafe { self.bring(g, x, count, (at, rows), planes) };
+            for pass in (0..count).step_by(self.channels[1]) {
+                let terms = self.channels[1].min(count - pass) * g.taps();
+                let shifts = Shifts {
+                    x: planes.wrapping_add(pass * per_channel),
+                    offsets: &self.offsets[..terms],
+                    weight: weight.wrapping_add((first + pass) * g.taps()),
+                    row,
+                    outs,
+                    to,
+                    pitch: self.pitch(),
+                    places: (rows - 1) * self.plane[1] + columns,
+                    add: first + pass > 0,
+                };
+                // SAFETY: lines end within the planes or the zeros behind them.
+                unsafe { (self.sum)(&shifts) };
+            }
+        }
+    }
+
+    /// The sums of windows of one element, read where they lie.
+    unsafe fn step(
+        &self,
+        g: &Geometry,
+        outs: usize,
+        (x, apart, own): (*const f32, isize, &[u32]),
+        (weight, row): (*const f32, isize),
+        (to, places): (*mut f32, usize),
+    ) {
+        for first in (0..g.channels).step_by(own.len()) {
+            let terms = own.len().min(g.channels - first);
+            let (x, weight) = (x.wrapping_offset(first as isize * apart), weight.wrapping_add(first));
+            let (offsets, pitch, add) = (&own[..terms], self.pitch(), first > 0);
+            // SAFETY: the caller vouches for lines of whole registers, weights and sums.
+            unsafe { (self.sum)(&Shifts { x, offsets, weight, row, outs, to, pitch, places, add }) };
+        }
+    }
+
+    /// The same for the last places, fewer than a register has, copied so that nothing behind the input is read.
+    unsafe fn rest(
+        &self,
+        g: &Geometry,
+        outs: usize,
+        x: *const f32,
+        weights: (*const f32, isize),
+        (to, places): (*mut f32, usize),
+        room: &mut PlaneRoom<'_>,
+    ) {
+        const LINE: usize = SLACK + 1;
+        if places == 0 {
+            return;
+        }
+        room.planes.reserve(4 * LINE * g.channels);
+        let copies = room.planes.start().cast::<f32>();
+        let own: Vec<u32> = (0..self.channels[1]).map(|channel| (channel * LINE) as u32).collect();
+        // SAFETY: the places lie in the operand, and a line of them for each channel in the copies.
+        unsafe {
+            zero(copies.cast(), 4 * LINE * g.channels);
+            for channel in 0..g.channels {
+                let from = x.wrapping_offset(channel as isize * g.x[2]);
+                let to = copies.add(channel * LINE);
+                (0..places).for_each(|i| to.add(i).write(from.add(i).read()));
+            }
+            self.step(g, outs, (copies, LINE as isize, &own), weights, (to, places));
+        }
+    }
+
     /// Weights as f32 whose terms are neighbours: as they lie, or copied; and the step from row to row.
-    unsafe fn weights(&self, g: &Geometry, outs: usize, from: *const u8, room: &mut PlaneRoom) -> (*const f32, isize) {
+    unsafe fn weights(
+        &self,
+        g: &Geometry,
+        outs: usize,
+        from: *const u8,
+        room: &mut PlaneRoom<'_>,
+    ) -> (*const f32, isize) {
         let is_dense = g.window.is_contiguous();
         if is_dense && self.widen.is_none() {
             return (from.cast(), g.weight[1]);
@@ -215,81 +307,75 @@ impl Planes {
         (at, rows): ([usize; 3], usize),
         planes: *mut f32,
     ) {
-        let mut to = planes;
+        let last = &g.axes[2];
         let seen = rows + self.plane[0] - self.tile[1];
-        for channel in 0..count {
-            let from = x.wrapping_offset(channel as isize * g.x[2] * self.width as isize);
-            for j in 0..g.axes[0].size {
-                let outer = g.axes[0].seen(at[0], j);
-                for &row in &self.phases[0] {
-                    // SAFETY: the channel lies in the operand, and its planes in the room for them.
-                    unsafe { self.lines(g, (from, outer), [at[1], row, at[2]], seen, to) };
-                    to = to.wrapping_add(self.phases[1].len() * self.plane[0] * self.plane[1]);
-                }
+        let columns = |&start: &usize| {
+            let first = (at[2] * last.stride + start) as isize - last.before;
+            (first, inside(first, last.stride, self.plane[1], last.extent))
+        };
+        let columns: Vec<(isize, Range<usize>)> = self.phases[1].iter().map(columns).collect();
+        let all = count * self.per_channel(g);
+        let lines = self.lines(g, at, seen);
+        let is_whole = lines.len() == g.axes[0].size * self.phases[0].len() * seen
+            && columns.iter().all(|(_, seen)| seen.len() == self.plane[1]);
+        // SAFETY: there is room for all of it; lines lie in the operand, and their places in the planes.
+        unsafe {
+            // Zeros stay where nothing is seen.
+            if !is_whole {
+                zero(planes.cast(), 4 * all);
             }
-        }
-        // SAFETY: there is room for it behind the planes.
-        unsafe { zero(to.cast(), 4 * (SLACK + 1)) };
-    }
-
-    /// Writes `seen` rows of the planes of one phase of rows.
-    unsafe fn lines(
-        &self,
-        g: &Geometry,
-        (x, outer): (*const u8, Option<isize>),
-        [row, phase, column]: [usize; 3],
-        seen: usize,
-        to: *mut f32,
-    ) {
-        let (middle, last) = (&g.axes[1], &g.axes[2]);
-        let [rows, columns] = self.plane;
-        for (number, &start) in self.phases[1].iter().enumerate() {
-            let first = (column * last.stride + start) as isize - last.before;
-            for r in 0..seen {
-                let to = to.wrapping_add((number * rows + r) * columns).cast();
-                let place = ((row + r) * middle.stride + phase) as isize - middle.before;
-                let inside = (0..middle.extent as isize).contains(&place);
-                // SAFETY: the line lies in the operand, and its places in the plane.
-                unsafe {
-                    match outer.filter(|_| inside) {
-                        None => zero(to, 4 * columns),
-                        Some(outer) => {
-                            let from = x.wrapping_offset((outer + place * middle.step) * self.width as isize);
-                            self.line(last, from, (first, last.stride), to, columns);
-                        }
+            zero(planes.wrapping_add(all).cast(), 4 * (SLACK + 1));
+            for channel in 0..count {
+                let x = x.wrapping_offset(channel as isize * g.x[2] * self.width as isize);
+                let plane = planes.wrapping_add(channel * self.per_channel(g));
+                for &(from, to) in &lines {
+                    for (number, (first, seen)) in columns.iter().enumerate() {
+                        let from = from + (first + (seen.start * last.stride) as isize) * last.step;
+                        let to = to + number * self.plane[0] * self.plane[1] + seen.start;
+                        let from = x.wrapping_offset(from * self.width as isize);
+                        let step = last.stride as isize * last.step;
+                        self.widened(from, step, plane.wrapping_add(to).cast(), seen.len());
                     }
                 }
             }
         }
     }
 
-    unsafe fn line(
-        &self,
-        axis: &super::geometry::Axis,
-        from: *const u8,
-        (first, stride): (isize, usize),
-        to: *mut u8,
-        n: usize,
-    ) {
-        // SAFETY: the caller's contract; the array holds a block.
-        unsafe {
-            let Some(widen) = self.widen else { return line(axis, from, (first, stride), (to, n), self.width) };
-            let mut narrow = [0u16; BLOCK];
-            for start in (0..n).step_by(BLOCK) {
-                let count = BLOCK.min(n - start);
-                let place = (first + (start * stride) as isize, stride);
-                line(axis, from, place, (narrow.as_mut_ptr().cast(), count), 2);
-                widen(&[narrow.as_ptr().cast(); 3], to.add(4 * start), count);
+    /// For each line of a channel that is inside the input, where it lies there and in the planes.
+    fn lines(&self, g: &Geometry, at: [usize; 3], seen: usize) -> Vec<(isize, usize)> {
+        let (outer, middle) = (&g.axes[0], &g.axes[1]);
+        let area = self.phases[1].len() * self.plane[0] * self.plane[1];
+        let mut lines = Vec::with_capacity(outer.size * self.phases[0].len() * seen);
+        for j in 0..outer.size {
+            let Some(from) = outer.seen(at[0], j) else { continue };
+            for (phase, &start) in self.phases[0].iter().enumerate() {
+                let first = (at[1] * middle.stride + start) as isize - middle.before;
+                let plane = (j * self.phases[0].len() + phase) * area;
+                lines.extend(inside(first, middle.stride, seen, middle.extent).map(|row| {
+                    let place = first + (row * middle.stride) as isize;
+                    (from + place * middle.step, plane + row * self.plane[1])
+                }));
             }
         }
+        lines
     }
 
+    /// Writes `n` elements that lie `step` apart as f32.
     unsafe fn widened(&self, from: *const u8, step: isize, to: *mut u8, n: usize) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller's contract; the array holds a block.
         unsafe {
             match self.widen {
-                Some(widen) => widen(&[from; 3], to, n),
                 None => load_run(from, step, to, n, 4),
+                Some(widen) if step == 1 => widen(&[from; 3], to, n),
+                Some(widen) => {
+                    let mut narrow = [0u16; BLOCK];
+                    for start in (0..n).step_by(BLOCK) {
+                        let count = BLOCK.min(n - start);
+                        let from = from.wrapping_offset(2 * start as isize * step);
+                        load_run(from, step, narrow.as_mut_ptr().cast(), count, 2);
+                        widen(&[narrow.as_ptr().cast(); 3], to.add(4 * start), count);
+                    }
+                }
             }
         }
     }

@@ -11,18 +11,19 @@ const OUTS: [usize; 6] = [128, 64, 48, 32, 16, 8];
 /// Most places of a line.
 const ALONG: [usize; 3] = [1024, 512, 256];
 /// Units in which as much of the time is lost to threads that wait for others as all of them take.
-const WASTED: f64 = 4.0;
+const WASTED: f64 = 2.5;
 /// Products that are worth a thread of their own.
-const WORTH: usize = 1 << 19;
+const WORTH: usize = 1 << 20;
 
-/// Cycles of a vector of sums for each term and output channel.
+/// Cycles of a vector of sums for each term and output channel, and of starting three of them.
 const PRODUCT: f64 = 0.5;
+const START: f64 = 0.15;
 /// Cycles of bringing in a line and each of its elements, one after the other and apart.
 const LINE: f64 = 20.0;
-const NEAR: f64 = 0.2;
-const APART: f64 = 0.6;
+const NEAR: f64 = 0.3;
+const APART: f64 = 0.5;
 /// Cycles of finishing a row of sums, each of its lines, and each of its elements.
-const ROW: f64 = 80.0;
+const ROW: f64 = 100.0;
 const JOINED: f64 = 15.0;
 const FINISHED: f64 = 0.3;
 
@@ -62,11 +63,11 @@ fn cycles(g: &Geometry, [outs, rows, columns]: [usize; 3], phases: [usize; 2], h
     if outs * places > SUMS && (rows > 1 || columns > ALONG[2] && outs > OUTS[5]) {
         return f64::INFINITY;
     }
-    let vectors = places.div_ceil(SLACK + 1) as f64;
-    let computed = vectors * PRODUCT * (outs * g.terms()) as f64;
+    let vectors = places.div_ceil(SLACK + 1);
+    let computed = (vectors as f64 * PRODUCT + vectors.div_ceil(3) as f64 * START) * (outs * g.terms()) as f64;
     let lines = (g.channels * g.axes[0].size * phases[0] * (rows + halo[0]) * phases[1]) as f64;
     let element = if g.axes[2].stride == 1 && g.axes[2].step == 1 { NEAR } else { APART };
-    let brought = lines * (LINE + element * width as f64);
+    let brought = if g.is_steppable() { 0.0 } else { lines * (LINE + element * width as f64) };
     let finished = outs as f64 * (ROW + rows as f64 * (JOINED + FINISHED * columns as f64));
     let tiles = g.axes[0].count * g.axes[1].count.div_ceil(rows) * g.axes[2].count.div_ceil(columns);
     let units = (g.n * g.groups * g.outs.div_ceil(outs) * tiles) as f64;
