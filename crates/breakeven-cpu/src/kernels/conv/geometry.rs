@@ -113,7 +113,7 @@ impl Geometry {
         const SHARED: (usize, usize) = (8, 1024);
         let [outer, middle, last] = &self.axes;
         let is_line = last.is_plain() && last.step == 1 && self.x.iter().all(|step| *step >= 0);
-        let is_apart = self.channels <= SHARED.0 || !(4 * self.x[2] as usize).is_multiple_of(SHARED.1);
+        let is_apart = self.channels <= SHARED.0 || !(4 * self.x[2].unsigned_abs()).is_multiple_of(SHARED.1);
         let fits = u32::try_from(self.channels as isize * self.x[2]).is_ok();
         self.is_f32
             && is_line
