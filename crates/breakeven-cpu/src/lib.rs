@@ -8,6 +8,8 @@
 #![allow(clippy::cast_ptr_alignment, reason = "operands are aligned to their elements when they are bound")]
 #![allow(clippy::needless_range_loop, reason = "loops index several operands by one position")]
 
+#[cfg(test)]
+mod accuracy;
 mod backend;
 mod blocks;
 mod casts;
@@ -22,6 +24,7 @@ mod lanes;
 mod memory;
 mod natives;
 mod options;
+mod prefetch;
 mod program;
 mod segment;
 mod sweeps;

@@ -7,7 +7,7 @@ use super::map::Room;
 use super::{Bound, Machine, views};
 use crate::domain::{Axes, BLOCK, Domain, Order};
 use crate::program::{Program, Scratch};
-use crate::sweeps::Sweep;
+use crate::sweeps::{Sweep, Task};
 
 /// A sweep over every row of a domain.
 #[derive(Debug)]
@@ -63,6 +63,10 @@ impl CpuRowWise {
     /// As [`super::Compiled::run`].
     pub unsafe fn run(&self, machine: &Machine, bound: Bound<'_>) {
         machine.split(self.rows.elements(), self.nanoseconds, |rows| {
+            if let Some(task) = self.plain(rows.clone(), bound) {
+                // SAFETY: operands hold the rows, which do not overlap.
+                return unsafe { (self.sweep)(&task) };
+            }
             let mut room = RowRoom {
                 pre: Room::new(&self.pre, self.along.len() + 1),
                 post: self.post.room(),
@@ -74,6 +78,27 @@ impl CpuRowWise {
                 unsafe { self.one_row(row, bound, &mut room) };
             }
         });
+    }
+
+    /// All of `rows` at once, where they lie at even distances and go without gaps to where their results belong.
+    fn plain(&self, rows: std::ops::Range<usize>, bound: Bound<'_>) -> Option<Task> {
+        let whole = self.row.run(0, self.length);
+        let [along] = self.along.as_slice() else { return None };
+        let is_plain = self.pre.identity && self.post.is_identity() && self.rows.rank() <= 1;
+        let (from, to) = (self.row.direct(along, &whole)?, self.row.direct(self.post.out(), &whole)?);
+        let width = self.width as isize;
+        let at = self.rows.run(rows.start, 1);
+        let place = |axes: &Axes, first: isize| (self.rows.place(axes, &at) + first) * width;
+        let step = |axes: &Axes| self.rows.last_step(axes) * width;
+        let [across] = self.across.as_slice() else { return None };
+        is_plain.then(|| Task {
+            from: bound.input(0).wrapping_offset(place(across, from)),
+            to: bound.output(0).wrapping_offset(place(&self.out_across, to)),
+            rows: rows.len(),
+            steps: (step(across), step(&self.out_across)),
+            length: self.length,
+            epsilon: self.epsilon,
+        })
     }
 
     unsafe fn one_row(&self, row: usize, bound: Bound<'_>, room: &mut RowRoom) {
@@ -93,7 +118,8 @@ impl CpuRowWise {
         unsafe {
             let to = target.unwrap_or_else(|| room.row(self.length * self.width));
             let from = self.prepared(to, room);
-            (self.sweep)(from, to, self.length, self.epsilon);
+            let (length, epsilon) = (self.length, self.epsilon);
+            (self.sweep)(&Task { from, to, rows: 1, steps: (0, 0), length, epsilon });
             if target.is_none() {
                 self.finish(to, out, room);
             }
