@@ -12,6 +12,7 @@ import math
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,13 @@ class Contestant:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
     def ask(self, **what):
+        """Its answer; it stands still before and after, so that threads that wait by spinning hold no core in others' turns."""
+        self.process.send_signal(signal.SIGCONT)
+        answer = self.answer(what)
+        self.process.send_signal(signal.SIGSTOP)
+        return answer
+
+    def answer(self, what):
         try:
             self.process.stdin.write(json.dumps(what) + "\n")
             self.process.stdin.flush()
@@ -44,6 +52,7 @@ class Contestant:
         return json.loads(line) if line else None
 
     def end(self):
+        self.process.send_signal(signal.SIGCONT)
         self.process.stdin.close()
         self.process.wait()
 

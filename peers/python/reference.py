@@ -76,8 +76,8 @@ def wanted(case, arrays):
     terms = {"matmul": case.shapes[0][-1], "conv2d": math.prod(case.shapes[-1][1:])}.get(case.op, 0)
     if case.op in ("sum", "dot"):
         terms = case.shapes[0][0]
-    # As many roundings as terms, of values of size about 1 and of either sign.
-    return result, epsilon * (16 + 4 * math.sqrt(terms))
+    # As many roundings as terms, of sums that wander as far as their square root.
+    return result, epsilon * (16 + 4 * terms)  # bound of a sum in order; a wrong term is far beyond
 
 
 def difference(case, got, result):
