@@ -39,6 +39,10 @@ pub enum Prim {
     IsNegative,
     Ldexp,
     Exponent,
+    /// The first operand times the second, to the nearest whole number.
+    Nearest,
+    /// A quotient that need not be the nearest one.
+    Quotient,
     TurnRest,
     TurnQuadrant,
     Exp,
@@ -67,13 +71,13 @@ impl Prim {
     /// Operands it takes.
     pub fn arity(self) -> usize {
         use Prim::{
-            Add, And, Atan2, Div, Eq, Larger, Ldexp, Le, Lt, Mul, MulAdd, Or, Pick, Pow, Rem, Shl, Shr, Smaller, Sub,
-            Xor,
+            Add, And, Atan2, Div, Eq, Larger, Ldexp, Le, Lt, Mul, MulAdd, Nearest, Or, Pick, Pow, Quotient, Rem, Shl,
+            Shr, Smaller, Sub, Xor,
         };
         match self {
             Pick | MulAdd => 3,
             Add | Sub | Mul | Div | Rem | Larger | Smaller | Lt | Le | Eq | And | Or | Xor | Shl | Shr | Ldexp
-            | Atan2 | Pow => 2,
+            | Nearest | Quotient | Atan2 | Pow => 2,
             _ => 1,
         }
     }

@@ -226,6 +226,12 @@ macro_rules! core_floats {
         fn exponent(self) -> Self {
             self.same(Prim::Exponent, &[])
         }
+        fn nearest(self, scale: f64) -> Self {
+            self.same(Prim::Nearest, &[self.lit(scale)])
+        }
+        fn quotient(self, divisor: Self) -> Self {
+            self.same(Prim::Quotient, &[divisor])
+        }
         fn turn_rest(self) -> Self {
             self.same(Prim::TurnRest, &[])
         }

@@ -132,7 +132,7 @@ macro_rules! for_each_map {
             /// Hyperbolic cosine.
             cosh: Float(x: V) -> V [Tolerance::ulp(2)] = x.cosh();
             /// Hyperbolic tangent.
-            tanh: Float(x: V) -> V [Tolerance::ulp(3).gpu(4)] = x.tanh();
+            tanh: Float(x: V) -> V [Tolerance::ulp(3)] = x.tanh();
             /// Error function.
             erf: Float(x: V) -> V [Tolerance::ulp(3).gpu(4)] = x.erf();
             /// `x` where positive, else `slope * x`.
