@@ -67,6 +67,7 @@ fn rows(kernel: &Kernel) -> String {
         Kernel::Reduce(k) => vec![&k.pre, &k.post],
         Kernel::RowWise(k) => vec![&k.pre, &k.post],
         Kernel::MatMul(k) => vec![&k.post],
+        Kernel::Conv(k) => vec![&k.post],
         Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Custom(_) | Kernel::Sort(_) => vec![],
     };
     let name = |(item, dtype): &(Item, DType)| match item {

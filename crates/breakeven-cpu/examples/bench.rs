@@ -11,8 +11,8 @@ use breakeven_device::{
     Binding, Buffer, Device, HostBytes, Lane, MemoryKind, Prepared, ReadCell, Result, Segment, SegmentStep,
 };
 use breakeven_ir::{
-    DType, Expr, ExprBuilder, Fold, Kernel, Launch, Layout, Map, MatMul, Operand, ReduceRows, Row, RowWise,
-    RowWiseKernel, Scalar, Shape,
+    ConvKernel, DType, Expr, ExprBuilder, Fold, Kernel, Launch, Layout, Map, MatMul, Operand, ReduceRows, Row, RowWise,
+    RowWiseKernel, Scalar, Shape, Sliding,
 };
 
 fn main() -> Result<()> {
@@ -157,6 +157,9 @@ fn cases() -> Vec<(String, Kernel)> {
     all.push(("gemm 4096x384x384 +gelu".to_owned(), product(1, 4_096, 384, 384, row("gelu"))));
     all.push(("gemm 48x 128x32x128".to_owned(), product(48, 128, 128, 32, Expr::identity(DType::F32))));
     all.push(("gemm 16x1536x384".to_owned(), product(1, 16, 1_536, 384, Expr::identity(DType::F32))));
+    for (name, shape) in CONVS {
+        all.push((format!("conv {name}"), conv(*shape)));
+    }
     for n in [384, 2_048] {
         all.push((format!("matvec {n}"), product(1, n, 1, n, Expr::identity(DType::F32))));
         all.push((format!("vecmat {n}"), product(1, 1, n, n, Expr::identity(DType::F32))));
@@ -224,6 +227,39 @@ fn integers([m, n, k]: [usize; 3], [a, b, sums]: [DType; 3]) -> Kernel {
     let Kernel::MatMul(mut kernel) = product(1, m, n, k, Expr::identity(sums)) else { unreachable!("a product") };
     (kernel.a.dtype, kernel.b.dtype, kernel.out.dtype) = (a, b, sums);
     Kernel::MatMul(kernel)
+}
+
+/// Images, groups, output and input channels of each, side, side of a window, stride, zeros around.
+const CONVS: &[(&str, [usize; 8])] = &[
+    ("16x64x64 to 32, 3x3", [1, 1, 32, 16, 64, 3, 1, 1]),
+    ("64x56x56 to 64, 3x3", [1, 1, 64, 64, 56, 3, 1, 1]),
+    ("32x3x224x224, 7x7/2", [32, 1, 64, 3, 224, 7, 2, 3]),
+    ("dw 64x56x56, 3x3", [1, 64, 1, 1, 56, 3, 1, 1]),
+    ("dw 128x28x28, 3x3", [1, 128, 1, 1, 28, 3, 1, 1]),
+    ("dw 128x28x28, 3x3/2", [1, 128, 1, 1, 28, 3, 2, 1]),
+    ("dw 96x56x56, 5x5", [1, 96, 1, 1, 56, 5, 1, 2]),
+    ("64x56x56 to 64, 1x1", [1, 1, 64, 64, 56, 1, 1, 0]),
+    ("256x14x14 to 256, 1x1", [1, 1, 256, 256, 14, 1, 1, 0]),
+    ("512x7x7 to 512, 3x3", [1, 1, 512, 512, 7, 3, 1, 1]),
+    ("128x28x28 to 128, 3x3/2", [1, 1, 128, 128, 28, 3, 2, 1]),
+    ("8x64x56x56 to 64, 3x3", [8, 1, 64, 64, 56, 3, 1, 1]),
+    ("58x28x28 to 58, 1x1", [1, 1, 58, 58, 28, 1, 1, 0]),
+    ("3x224x224 to 24, 3x3/2", [1, 1, 24, 3, 224, 3, 2, 1]),
+    ("464x7x7 to 1024, 1x1", [1, 1, 1024, 464, 7, 1, 1, 0]),
+];
+
+fn conv([n, groups, outs, channels, side, window, stride, zeros]: [usize; 8]) -> Kernel {
+    let count = (side + 2 * zeros - window) / stride + 1;
+    let along = Sliding { stride, dilation: 1, before: zeros, count };
+    Kernel::Conv(ConvKernel {
+        along: [along; 2].into_iter().collect(),
+        x: dense([n, groups, channels, side, side]),
+        weight: dense([groups, outs, channels, window, window]),
+        post: Expr::identity(DType::F32),
+        params: Vec::new(),
+        inputs: Vec::new(),
+        out: dense([n, groups, outs, count, count]),
+    })
 }
 
 fn product(batch: usize, m: usize, n: usize, k: usize, post: Expr) -> Kernel {

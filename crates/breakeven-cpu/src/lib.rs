@@ -27,6 +27,7 @@ mod options;
 mod prefetch;
 mod program;
 mod segment;
+mod shifts;
 mod sweeps;
 mod team;
 mod vectors;

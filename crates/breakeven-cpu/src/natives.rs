@@ -13,6 +13,7 @@ use crate::halves::Halves;
 use crate::integers::Ways;
 use crate::isa::{Isa, with_token};
 use crate::lanes::{Chunk, Lanes, Plain, token};
+use crate::shifts::SumShifts;
 use crate::sweeps::Sweeps;
 use crate::vectors::Vectors;
 
@@ -39,6 +40,8 @@ pub(crate) struct Natives {
     pub vectors: Vectors,
     /// Products of integers.
     pub integers: Ways,
+    /// Sums of shifted lines.
+    pub shifts: SumShifts,
 }
 
 impl fmt::Debug for Natives {
@@ -75,6 +78,7 @@ impl Natives {
             sweeps: Sweeps::with(simd),
             vectors: Vectors::with(simd),
             integers: Ways::with(isa, simd),
+            shifts: crate::shifts::with(simd),
         }
     }
 

@@ -168,6 +168,13 @@ impl Scratch {
         Scratch(Vec::with_capacity(bytes.div_ceil(64)))
     }
 
+    /// Makes room for one temporary of `bytes`; what was there is lost.
+    pub fn reserve(&mut self, bytes: usize) {
+        if self.bytes() < bytes {
+            *self = Scratch::of_bytes(bytes);
+        }
+    }
+
     /// The start of a slot, which holds a block of any type.
     pub fn slot(&self, index: usize) -> *const u8 {
         assert!(index * SLOT < self.bytes(), "slot {index} exists");

@@ -38,6 +38,7 @@ fn node_into(node: &Node, mix: &mut Mix) {
         Op::RowWise(RowWise::Softmax | RowWise::LogSoftmax, axis) | Op::Gather(axis) | Op::Concat(axis) => {
             axis.hash(mix);
         }
+        Op::Conv(convolution) => convolution.hash(mix),
         Op::Custom(op, params) => {
             params.iter().for_each(|number| number.to_bits().hash(mix));
             op.wgsl_code().map(|code| (code.functions(), code.body())).hash(mix);

@@ -36,12 +36,12 @@ pub use error::{CallError, Unsupported};
 pub use expr::{Expr, ExprBuilder, Item};
 pub use graph::{Graph, Node, NodeId};
 pub use kernel::{
-    Class, Custom, Gather, Kernel, Launch, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows, Scatter,
-    SortRows, Work,
+    Class, ConvKernel, Custom, Gather, Kernel, Launch, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows,
+    Scatter, SortRows, Work,
 };
 pub use layout::{Layout, Positions};
 pub use maps::MAPS;
-pub use op::{Combine, Fold, Op, Params, Reduce, RowWise, Scan, Sort, View};
+pub use op::{Combine, Convolution, Fold, Op, Params, Reduce, RowWise, Scan, Sliding, Sort, View};
 pub use row::{Family, Kind, MapDef, Row, Tolerance};
 pub use scalar::Scalar;
 pub use shape::{MAX_RANK, Shape, Strides};

@@ -29,6 +29,8 @@ pub enum Op {
     MatMul,
     /// The same product of 8-bit integers, each side signed or unsigned, summed in i32.
     MatMulInt,
+    /// Convolution (correlation, as networks mean it) of `[n, groups * c, ..]` with a weight of `[groups * o, c, ..]`.
+    Conv(Convolution),
     /// `out[.., i.., ..] = source[.., index[i..], ..]` along one axis of the source.
     Gather(usize),
     /// The source, where `out[.., index[.., p, ..], ..]` was combined with `updates[.., p, ..]` for each `p` in order.
@@ -87,6 +89,29 @@ pub struct Reduce {
     pub fold: Fold,
     /// Axes that are folded, ascending.
     pub axes: SmallVec<[usize; 4]>,
+}
+
+/// A convolution over one to three spatial axes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Convolution {
+    /// Groups of channels that do not see each other.
+    pub groups: usize,
+    /// How windows lie along each spatial axis.
+    pub along: SmallVec<[Sliding; 2]>,
+}
+
+/// Windows along one axis: element `j` of window `i` lies at `i * stride + j * dilation - before`. What lies outside the
+/// input is 0, and takes part like any other number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sliding {
+    /// Distance between windows, at least 1.
+    pub stride: usize,
+    /// Distance between neighbours in a window, at least 1.
+    pub dilation: usize,
+    /// Zeros before the first element.
+    pub before: usize,
+    /// How many windows there are; those that leave the input see zeros there.
+    pub count: usize,
 }
 
 /// What an update does to the element it meets.
@@ -273,6 +298,7 @@ impl Op {
             Op::Sort(_) => "sort",
             Op::MatMul => "matmul",
             Op::MatMulInt => "matmul_int",
+            Op::Conv(_) => "conv",
             Op::Gather(_) => "gather",
             Op::Scatter(_, combine) => combine.name(),
             Op::Concat(_) => "concat",

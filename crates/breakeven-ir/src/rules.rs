@@ -1,6 +1,9 @@
 //! Shape and dtype rules: what each operation takes and gives. They exist here and nowhere else.
 
-use crate::{CallError, Combine, DType, Family, Fold, Kind, Op, Reduce, Row, RowWise, Scan, Shape, Sort, Spec};
+use crate::{
+    CallError, Combine, Convolution, DType, Family, Fold, Kind, Op, Reduce, Row, RowWise, Scan, Shape, Sliding, Sort,
+    Spec,
+};
 
 impl Op {
     /// What the operation gives for inputs of these specs: one entry for each of its outputs.
@@ -19,6 +22,7 @@ impl Op {
             Op::Sort(sort) => self.unary(inputs).and_then(|x| sorted(*sort, x)),
             Op::MatMul => one(matmul(inputs)),
             Op::MatMulInt => one(matmul_int(inputs)),
+            Op::Conv(convolution) => one(conv(convolution, inputs)),
             Op::Gather(axis) => one(gather(*axis, inputs)),
             Op::Scatter(axis, combine) => one(scatter(*axis, *combine, inputs)),
             Op::Concat(axis) => one(concat(*axis, inputs)),
@@ -168,6 +172,44 @@ fn product(operation: &'static str, a: &Spec, b: &Spec) -> Result<Shape, CallErr
         return wrong("the leading extents differ; broadcast them first".to_owned());
     }
     Ok(lead_a.iter().chain([m, n]).copied().collect())
+}
+
+fn conv(convolution: &Convolution, inputs: &[&Spec]) -> Result<Spec, CallError> {
+    let wrong = |message: String| Err(CallError::new("conv", message));
+    let [x, weight] = inputs else {
+        return wrong(format!("takes an input and a weight, not {} tensors", inputs.len()));
+    };
+    if x.dtype != weight.dtype || x.dtype == DType::Bool {
+        return wrong(format!("takes two tensors of one number type, not {} and {}", x.dtype, weight.dtype));
+    }
+    let Convolution { groups, along } = convolution;
+    let rank = along.len() + 2;
+    if !(3..=5).contains(&rank) || x.shape.rank() != rank || weight.shape.rank() != rank {
+        return wrong("takes an input and a weight of one rank, with one to three spatial axes".to_owned());
+    }
+    let (x_shape, w) = (&x.shape, &weight.shape);
+    let fits = *groups > 0 && w[1].checked_mul(*groups) == Some(x_shape[1]) && w[0].is_multiple_of(*groups);
+    if !fits {
+        return wrong(format!("{} channels in {groups} groups do not meet a weight of {w}", x_shape[1]));
+    }
+    if along.iter().any(|a| a.stride == 0 || a.dilation == 0) || w[2..].contains(&0) {
+        return wrong("windows, strides and dilations are at least 1".to_owned());
+    }
+    if let Some((a, size)) = along.iter().zip(&w[2..]).find(|(a, size)| !a.is_countable(**size)) {
+        return wrong(format!("a window of {size} by {} is too large, or steps too far", a.dilation));
+    }
+    let dims: Vec<usize> = [x_shape[0], w[0]].into_iter().chain(along.iter().map(|a| a.count)).collect();
+    Ok(Spec { dtype: x.dtype, shape: Shape::new(&dims)? })
+}
+
+impl Sliding {
+    /// Whether every place that a window of `size` elements sees has a signed number.
+    fn is_countable(&self, size: usize) -> bool {
+        let reach = (size - 1).checked_mul(self.dilation);
+        let last = self.count.saturating_sub(1).checked_mul(self.stride);
+        let end = reach.zip(last).and_then(|(reach, last)| reach.checked_add(last)?.checked_add(1));
+        [end, Some(self.before)].iter().all(|n| n.is_some_and(|n| isize::try_from(n).is_ok()))
+    }
 }
 
 fn gather(axis: usize, inputs: &[&Spec]) -> Result<Spec, CallError> {

@@ -94,6 +94,7 @@ fn signature(kernel: &Kernel) -> Signature {
         Kernel::Reduce(k) => (u8::from(k.fold == Fold::Moments), vec![k.pre.clone(), k.post.clone()]),
         Kernel::RowWise(k) => (row_kind(k.kind), vec![k.pre.clone(), k.post.clone()]),
         Kernel::MatMul(k) => (0, vec![k.post.clone()]),
+        Kernel::Conv(k) => (0, vec![k.post.clone()]),
         Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Custom(_) | Kernel::Sort(_) => {
             (0, Vec::new())
         }

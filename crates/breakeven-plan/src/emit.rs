@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use breakeven_ir::{
-    Custom, DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, NodeId, Op, Operand, ReduceRows,
-    RowWiseKernel, Scan, ScanRows, Scatter, Shape, Sort, SortRows, Spec,
+    ConvKernel, Convolution, Custom, DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, NodeId, Op,
+    Operand, ReduceRows, RowWiseKernel, Scan, ScanRows, Scatter, Shape, Sort, SortRows, Spec,
 };
 
 use crate::group::{Group, Groups, Leaf, Member, base_reads, reads};
@@ -127,6 +127,7 @@ impl Emitter<'_> {
         let first = base_reads(self.graph, self.resolved, base);
         match &self.graph.node(base).op {
             Op::MatMul | Op::MatMulInt => self.matmul(group, base, &first, out),
+            Op::Conv(convolution) => self.conv(convolution, group, base, &first, out),
             Op::Gather(axis) => {
                 let operand = |leaf: &Leaf| self.operand(leaf.node, leaf.layout.clone());
                 let (source, index) = (operand(&first[0]), operand(&first[1]));
@@ -228,6 +229,30 @@ impl Emitter<'_> {
         [out].into_iter().chain(further).collect()
     }
 
+    fn conv(
+        &self,
+        Convolution { groups, along }: &Convolution,
+        group: &Group,
+        base: NodeId,
+        read: &[Leaf],
+        out: Operand,
+    ) -> (Kernel, Vec<NodeId>) {
+        let (post, params, leaves) = self.post(group, base);
+        let (inputs, extra) = self.operands(leaves);
+        let over = |operand: Operand, axis| Operand::new(operand.dtype, in_groups(&operand.layout, axis, *groups));
+        let (x, weight) = (&read[0], &read[1]);
+        let kernel = ConvKernel {
+            along: along.clone(),
+            x: over(self.operand(x.node, x.layout.clone()), 1),
+            weight: over(self.operand(weight.node, weight.layout.clone()), 0),
+            post,
+            params,
+            inputs: inputs.into_iter().map(|extra| over(extra, 1)).collect(),
+            out: over(out, 1),
+        };
+        (Kernel::Conv(kernel), [x.node, weight.node].into_iter().chain(extra).collect())
+    }
+
     fn matmul(&self, group: &Group, base: NodeId, read: &[Leaf], out: Operand) -> (Kernel, Vec<NodeId>) {
         let (post, params, leaves) = self.post(group, base);
         let (inputs, extra) = self.operands(leaves);
@@ -240,6 +265,18 @@ impl Emitter<'_> {
         let matmul = MatMul { batch, m, n, k, a: operand(a), b: operand(b), post, params, inputs, out };
         let ids = [a.node, b.node].into_iter().chain(extra).collect();
         (Kernel::MatMul(flatten(&matmul).unwrap_or(matmul)), ids)
+    }
+}
+
+/// A layout whose `axis` is counted in `groups`, each with as many neighbours as follow from the extent.
+fn in_groups(layout: &Layout, axis: usize, groups: usize) -> Layout {
+    let (each, stride) = (layout.shape[axis] / groups, layout.strides[axis]);
+    let (lead, tail) = (axis, axis + 1);
+    let (shape, strides) = (&layout.shape, &layout.strides);
+    Layout {
+        shape: joined(&joined(&shape[..lead], &[groups, each]), &shape[tail..]),
+        offset: layout.offset,
+        strides: [&strides[..lead], &[stride * each as isize, stride], &strides[tail..]].concat().into_iter().collect(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use breakeven_ir::{Kernel, Layout};
+use breakeven_ir::{ConvKernel, Kernel, Layout, Shape};
 
 use crate::{Decision, Flip, Parts, Plan};
 
@@ -28,6 +28,13 @@ pub(crate) fn describe(kernel: &Kernel) -> String {
             let batch = if k.batch.rank() == 0 { String::new() } else { format!("{} x ", k.batch) };
             let sums = if k.is_of_bytes() { "matmul_int" } else { "matmul" };
             format!("{sums} {batch}[{}, {}] @ [{}, {}]{}", k.m, k.k, k.k, k.n, fused(k.post.rows()))
+        }
+        Kernel::Conv(k) => {
+            let groups = k.x.layout.shape[1];
+            let grouped = if groups == 1 { String::new() } else { format!(" in {groups} groups") };
+            let window = Shape::from(&k.weight.layout.shape[ConvKernel::LEAD..]);
+            let (channels, rows) = (k.x.layout.shape[2], fused(k.post.rows()));
+            format!("conv {window} of {channels} channels{grouped} giving {}{rows}", shape(&k.out.layout))
         }
         Kernel::Scatter(k) => {
             format!("{} {} into {}", k.combine.name(), shape(&k.updates.layout), shape(&k.out.layout))

@@ -168,6 +168,7 @@ pub fn class_name(class: Class) -> &'static str {
         Class::Sort => "sort",
         Class::MatMul => "matmul",
         Class::MatMulInt => "matmul_int",
+        Class::Conv => "conv",
         Class::Gather => "gather",
         Class::Scatter => "scatter",
         Class::Custom(name) => name,

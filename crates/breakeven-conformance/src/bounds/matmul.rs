@@ -1,6 +1,6 @@
 //! Matrix products over intervals.
 
-use breakeven_ir::{MatMul, Scalar, Tolerance};
+use breakeven_ir::{DType, MatMul, Scalar, Tolerance};
 
 use super::bound::smallest_normal;
 use super::expr::Meaning;
@@ -18,19 +18,29 @@ pub fn matmul(kernel: &MatMul, inputs: &[&[u8]], rules: Rules) -> Vec<Bound> {
         let left = |p: usize| &a[(batch * kernel.m + i) * kernel.k + p];
         let right = |p: usize| &b[(batch * kernel.k + p) * kernel.n + j];
         let terms = (0..kernel.k).map(|p| (left(p), right(p)));
-        let sum = if kernel.a.dtype.is_integer() { whole(terms, kernel) } else { dot(terms, kernel, rules) };
+        let sum = sum(terms, kernel.k, kernel.accumulator(), rules);
         post.of(&[sum.zero_of_any_sign()].into_iter().chain(extras.iter().map(|x| x[e])).collect::<Vec<_>>())
     };
     (0..kernel.batch.elements() * kernel.m * kernel.n).map(one).collect()
 }
 
-fn whole<'a>(terms: impl Iterator<Item = (&'a Bound, &'a Bound)>, kernel: &MatMul) -> Bound {
-    let int = |b: &Bound| if let Scalar::I(x) = b.samples()[0] { x } else { 0 };
-    let sum = terms.fold(0i128, |acc, (a, b)| acc.wrapping_add(int(a) * int(b)));
-    Bound::exactly(Scalar::I(sum).cast(kernel.accumulator()))
+/// The sum of `count` products, of type `dtype`.
+pub(super) fn sum<'a>(
+    terms: impl Iterator<Item = (&'a Bound, &'a Bound)>,
+    count: usize,
+    dtype: DType,
+    rules: Rules,
+) -> Bound {
+    if dtype.is_integer() { whole(terms, dtype) } else { dot(terms, count, dtype, rules) }
 }
 
-fn dot<'a>(terms: impl Iterator<Item = (&'a Bound, &'a Bound)>, kernel: &MatMul, rules: Rules) -> Bound {
+fn whole<'a>(terms: impl Iterator<Item = (&'a Bound, &'a Bound)>, dtype: DType) -> Bound {
+    let int = |b: &Bound| if let Scalar::I(x) = b.samples()[0] { x } else { 0 };
+    let sum = terms.fold(0i128, |acc, (a, b)| acc.wrapping_add(int(a) * int(b)));
+    Bound::exactly(Scalar::I(sum).cast(dtype))
+}
+
+fn dot<'a>(terms: impl Iterator<Item = (&'a Bound, &'a Bound)>, count: usize, dtype: DType, rules: Rules) -> Bound {
     let (mut low, mut high, mut size, mut nan) = (0.0, 0.0, 0.0, false);
     for (a, b) in terms {
         if a.is_nan_only() || b.is_nan_only() {
@@ -54,13 +64,12 @@ fn dot<'a>(terms: impl Iterator<Item = (&'a Bound, &'a Bound)>, kernel: &MatMul,
     if low == high && low.is_infinite() {
         return Bound::between(low, high).or_nan(nan);
     }
-    let dtype = kernel.post.args()[0];
-    let slack = Slack::of(dtype, kernel.k);
+    let slack = Slack::of(dtype, count);
     if size > slack.largest {
         return Bound::ANY;
     }
-    let flush = if rules.gpu { (kernel.k as f64 + 1.0) * smallest_normal(dtype) } else { 0.0 };
-    let wrong = slack.dot(kernel.k) * size + flush;
+    let flush = if rules.gpu { (count as f64 + 1.0) * smallest_normal(dtype) } else { 0.0 };
+    let wrong = slack.dot(count) * size + flush;
     let sum = Bound::between(low - wrong, high + wrong).or_nan(nan);
     sum.widen(dtype, 1, Tolerance::EXACT)
 }

@@ -4,6 +4,7 @@
 //! error allowances are here: a single row gets the tolerance of its row, everything else those of `slack`.
 
 mod bound;
+mod conv;
 mod custom;
 mod expr;
 mod fold;
@@ -44,6 +45,7 @@ pub fn bounds(kernel: &Kernel, inputs: &[&[u8]], rules: Rules) -> Vec<Vec<Bound>
         Kernel::Scan(k) => vec![scan::scan(k, inputs, rules)],
         Kernel::RowWise(k) => vec![row_wise::row_wise(k, inputs, rules)],
         Kernel::MatMul(k) => vec![matmul::matmul(k, inputs, rules)],
+        Kernel::Conv(k) => vec![conv::conv(k, inputs, rules)],
         Kernel::Scatter(k) => vec![scatter::scatter(k, inputs, rules)],
         Kernel::Sort(k) => sort::sort(k, inputs),
         Kernel::Gather(k) => vec![gather::gather(k, inputs)],

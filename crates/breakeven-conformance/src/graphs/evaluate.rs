@@ -1,8 +1,9 @@
 //! The meaning of a graph, node by node, dense, in double precision: nothing of the planner, no rounding to f32.
 
 use breakeven_ir::{
-    Combine, DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, Node, NodeId, Op, Operand, Reduce,
-    ReduceRows, RowWiseKernel, Scalar, Scan, ScanRows, Scatter, Shape, Sort, SortRows, Spec,
+    Combine, ConvKernel, Convolution, DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, Node,
+    NodeId, Op, Operand, Reduce, ReduceRows, RowWiseKernel, Scalar, Scan, ScanRows, Scatter, Shape, Sort, SortRows,
+    Spec,
 };
 
 /// Elements of every node in row-major order; `inputs` gives the bytes of inputs as the graph types them.
@@ -118,6 +119,7 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
         }
         Op::Sort(sort) => sorted(*sort, &inputs[0], &out),
         Op::MatMul | Op::MatMulInt => matmul(&inputs[0], &inputs[1], &out),
+        Op::Conv(convolution) => conv(convolution, &inputs, &out),
         Op::Gather(axis) => {
             Kernel::Gather(Gather { axis: *axis, source: inputs[0].clone(), index: inputs[1].clone(), out })
         }
@@ -185,6 +187,23 @@ fn matmul(a: &Operand, b: &Operand, out: &Operand) -> Kernel {
         params: vec![],
         inputs: vec![],
         out: out.clone(),
+    })
+}
+
+fn conv(Convolution { groups, along }: &Convolution, inputs: &[Operand], out: &Operand) -> Kernel {
+    let grouped = |o: &Operand, axis: usize| {
+        let shape = &o.layout.shape;
+        let dims = [&shape[..axis], &[*groups, shape[axis] / groups], &shape[axis + 1..]].concat();
+        Operand::new(o.dtype, Layout::dense(dims.as_slice()))
+    };
+    Kernel::Conv(ConvKernel {
+        along: along.clone(),
+        x: grouped(&inputs[0], 1),
+        weight: grouped(&inputs[1], 0),
+        post: Expr::identity(out.dtype),
+        params: vec![],
+        inputs: vec![],
+        out: grouped(out, 1),
     })
 }
 

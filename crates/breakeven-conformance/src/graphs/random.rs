@@ -1,6 +1,8 @@
 //! Random graphs and data from a seed.
 
-use breakeven_ir::{Combine, DType, Fold, Graph, Kind, MAPS, NodeId, Op, RowWise, Scalar, Scan, Shape, Sort, Spec};
+use breakeven_ir::{
+    Combine, Convolution, DType, Fold, Graph, Kind, MAPS, NodeId, Op, RowWise, Scalar, Scan, Shape, Sliding, Sort, Spec,
+};
 
 use super::Write;
 use crate::data::Random;
@@ -118,7 +120,7 @@ impl Grow {
             return None;
         }
         let dtype = self.w.0.node(x).spec.dtype;
-        match self.random.below(20) {
+        match self.random.below(21) {
             0 | 1 if self.dtypes.len() > 1 => {
                 let to = *self.random.pick(&self.dtypes);
                 (to != dtype).then(|| self.w.op(Op::Cast(to), &[x]))
@@ -136,6 +138,7 @@ impl Grow {
             17 if !dims.is_empty() && !dims.contains(&0) => Some(self.scattered(x, &dims)),
             18 if !dims.is_empty() && self.nature == Nature::Any => Some(self.sorted(x, &dims)),
             19 if dims.len() >= 2 && [DType::I8, DType::U8].contains(&dtype) => Some(self.byte_matmul(x, &dims)),
+            20 if (3..=5).contains(&dims.len()) && dtype != DType::Bool => Some(self.convolved(x, &dims)),
             11 | 12 if !dims.is_empty() && dtype.is_float() => Some(self.row_wise(x, dims.len())),
             13 if dims.len() >= 2 && dtype != DType::Bool => Some(self.matmul(x, &dims)),
             14 if !dims.is_empty() => Some(self.joined(x, dims.len())),
@@ -348,6 +351,30 @@ impl Grow {
         let bias = self.w.0.input(Spec::new(dtype, [columns]));
         let sum = self.w.map("add", &[scaled, bias]);
         self.w.map("gelu", &[sum])
+    }
+
+    /// By fresh weights, divided by the number of terms; windows may stand beside the input. Channels that divide by two
+    /// may be in two groups.
+    fn convolved(&mut self, x: NodeId, dims: &[usize]) -> NodeId {
+        let dtype = self.w.0.node(x).spec.dtype;
+        let groups = if dims[1].is_multiple_of(2) { 1 + self.random.below(2) } else { 1 };
+        let (channels, outs) = (dims[1] / groups, groups * (1 + self.random.below(3)));
+        let size: Vec<usize> = dims[2..].iter().map(|_| 1 + self.random.below(3)).collect();
+        let along = dims[2..].iter().map(|&extent| Sliding {
+            stride: 1 + self.random.below(2),
+            dilation: 1 + self.random.below(2),
+            before: self.random.below(3),
+            count: 1 + self.random.below(extent.max(1)),
+        });
+        let convolution = Convolution { groups, along: along.collect() };
+        let weight = self.w.0.input(Spec::new(dtype, [&[outs, channels], &size[..]].concat().as_slice()));
+        let made = self.w.op(Op::Conv(convolution), &[x, weight]);
+        if !dtype.is_float() {
+            return made;
+        }
+        let terms = channels * size.iter().product::<usize>();
+        let scale = self.number_beside(x, 1.0 / terms.max(1) as f64);
+        self.w.map("mul", &[made, scale])
     }
 
     /// A number of the type of `x`.

@@ -1,6 +1,7 @@
 //! What is tried: one file for each kind of kernel.
 
 mod casts;
+mod convs;
 mod copies;
 mod fused;
 mod gathers;
@@ -17,6 +18,7 @@ mod values;
 mod witnesses;
 
 pub use casts::casts;
+pub use convs::convs;
 pub use copies::copies;
 pub use fused::fused;
 pub use gathers::gathers;

@@ -2,7 +2,7 @@
 
 use breakeven_ir::{Combine, DType, Kernel, Layout, Shape};
 
-use super::{casts, copies, gathers, maps, matmuls, reductions, row_wise, scans, scatters, sorts};
+use super::{casts, convs, copies, gathers, maps, matmuls, reductions, row_wise, scans, scatters, sorts};
 
 /// Name, type and kernel; those of one name together.
 pub fn witnesses() -> Vec<Witness> {
@@ -51,6 +51,8 @@ fn along_axes() -> Vec<Witness> {
     all.extend(DType::ALL.map(|d| ("sort".to_owned(), d, sort(d))));
     let numbers = DType::ALL.into_iter().filter(|&d| d != DType::Bool);
     all.extend(numbers.map(|d| ("matmul".to_owned(), d, matmuls::kernel([d; 3], [3, 5, 7]))));
+    let numbers = DType::ALL.into_iter().filter(|&d| d != DType::Bool);
+    all.extend(numbers.map(|d| ("conv".to_owned(), d, convs::witness(d))));
     for right in [DType::I8, DType::U8] {
         let kernel = |left| matmuls::kernel([left, right, DType::I32], [3, 5, 7]);
         all.extend([DType::I8, DType::U8].map(|d| (format!("matmul in i32 by {right}"), d, kernel(d))));

@@ -1,5 +1,6 @@
 //! The kernels: each is compiled once and then run over memory that was checked when it was bound.
 
+mod conv;
 mod custom;
 mod epilogue;
 mod gather;
@@ -20,6 +21,7 @@ use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Uns
 use crate::Tuning;
 use crate::natives::Natives;
 use crate::team::Team;
+use conv::CpuConv;
 use custom::CpuCustom;
 use gather::CpuGather;
 use map::CpuMap;
@@ -50,6 +52,7 @@ pub(crate) enum Compiled {
     RowWise(CpuRowWise),
     Sort(CpuSort),
     MatMul(CpuMatMul),
+    Conv(Box<CpuConv>),
     Gather(CpuGather),
     Scatter(CpuScatter),
     Custom(CpuCustom),
@@ -68,6 +71,7 @@ pub(crate) fn compile(machine: &Machine, kernel: &Kernel) -> Result<Compiled, Un
         Kernel::RowWise(k) => Compiled::RowWise(CpuRowWise::new(machine, k, ns)?),
         Kernel::Sort(k) => Compiled::Sort(CpuSort::new(k, ns)),
         Kernel::MatMul(k) => Compiled::MatMul(CpuMatMul::new(machine, k, ns)?),
+        Kernel::Conv(k) => Compiled::Conv(Box::new(CpuConv::new(machine, k, ns)?)),
         Kernel::Scatter(k) => Compiled::Scatter(CpuScatter::new(k, ns)?),
         Kernel::Gather(k) => Compiled::Gather(CpuGather::new(k, ns)),
         Kernel::Custom(k) => Compiled::Custom(CpuCustom::new(k)?),
@@ -95,6 +99,7 @@ impl Compiled {
                 Compiled::RowWise(k) => k.run(machine, bound),
                 Compiled::Sort(k) => k.run(machine, bound),
                 Compiled::MatMul(k) => k.run(machine, bound),
+                Compiled::Conv(k) => k.run(machine, bound),
                 Compiled::Gather(k) => k.run(machine, bound),
                 Compiled::Scatter(k) => k.run(machine, bound),
                 Compiled::Custom(k) => return k.run(bound),
@@ -158,6 +163,7 @@ impl Machine {
                 ((self.flops(&k.pre) + self.flops(&k.post) + each) * elements, 0.0)
             }
             Kernel::MatMul(k) => (self.flops(&k.post) * elements, 2.0 * elements * k.k as f64),
+            Kernel::Conv(k) => (self.flops(&k.post) * elements, 2.0 * elements * k.terms() as f64),
             Kernel::Sort(_) => (kernel.work().flops as f64, 0.0),
             Kernel::Gather(_) | Kernel::Custom(_) => (0.0, 0.0),
             Kernel::Scatter(k) => (k.updates.layout.shape.elements() as f64, 0.0),

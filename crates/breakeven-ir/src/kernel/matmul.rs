@@ -69,14 +69,14 @@ impl MatMul {
     }
 }
 
-fn product(a: Scalar, b: Scalar) -> Scalar {
+pub(super) fn product(a: Scalar, b: Scalar) -> Scalar {
     match (a, b) {
         (Scalar::I(a), Scalar::I(b)) => Scalar::I(a * b),
         (a, b) => Scalar::F(a.to_f64() * b.to_f64()),
     }
 }
 
-fn add(sum: Option<Scalar>, x: Scalar) -> Scalar {
+pub(super) fn add(sum: Option<Scalar>, x: Scalar) -> Scalar {
     match (sum, x) {
         (None, x) => x,
         (Some(Scalar::I(a)), Scalar::I(b)) => Scalar::I(a.wrapping_add(b)),

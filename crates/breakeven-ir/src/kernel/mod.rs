@@ -3,6 +3,7 @@
 //! A kernel says everything but the buffers: expressions, sizes, layouts and parameters. Expressions are its structure
 //! (what a device compiles); sizes, strides, offsets and parameters are data.
 
+mod conv;
 mod custom;
 mod gather;
 mod map;
@@ -14,6 +15,7 @@ mod scatter;
 mod sort;
 mod widen;
 
+pub use conv::ConvKernel;
 pub use custom::Custom;
 pub use gather::Gather;
 pub use map::Map;
@@ -67,6 +69,8 @@ pub enum Kernel {
     Sort(SortRows),
     /// Batched matrix product with an epilogue.
     MatMul(MatMul),
+    /// Convolution with an epilogue.
+    Conv(ConvKernel),
     /// Picks slices by index.
     Gather(Gather),
     /// Combines elements with updates by index.
@@ -101,6 +105,8 @@ pub enum Class {
     MatMul,
     /// Matrix products of 8-bit integers.
     MatMulInt,
+    /// Convolutions.
+    Conv,
     /// Gather.
     Gather,
     /// Scatter.
@@ -120,6 +126,7 @@ impl Kernel {
             Kernel::Sort(_) => Class::Sort,
             Kernel::MatMul(k) if k.is_of_bytes() => Class::MatMulInt,
             Kernel::MatMul(_) => Class::MatMul,
+            Kernel::Conv(_) => Class::Conv,
             Kernel::Gather(_) => Class::Gather,
             Kernel::Scatter(_) => Class::Scatter,
             Kernel::Custom(k) => Class::Custom(k.op.name()),
@@ -135,6 +142,7 @@ impl Kernel {
             Kernel::RowWise(k) => k.inputs.iter().collect(),
             Kernel::Sort(k) => vec![&k.input],
             Kernel::MatMul(k) => [&k.a, &k.b].into_iter().chain(&k.inputs).collect(),
+            Kernel::Conv(k) => [&k.x, &k.weight].into_iter().chain(&k.inputs).collect(),
             Kernel::Gather(k) => vec![&k.source, &k.index],
             Kernel::Scatter(k) => vec![&k.source, &k.index, &k.updates],
             Kernel::Custom(k) => k.inputs.iter().collect(),
@@ -150,6 +158,7 @@ impl Kernel {
             Kernel::RowWise(k) => vec![&k.out],
             Kernel::Sort(k) => k.outs.iter().collect(),
             Kernel::MatMul(k) => vec![&k.out],
+            Kernel::Conv(k) => vec![&k.out],
             Kernel::Gather(k) => vec![&k.out],
             Kernel::Scatter(k) => vec![&k.out],
             Kernel::Custom(k) => k.outs.iter().collect(),
@@ -163,6 +172,7 @@ impl Kernel {
             Kernel::Reduce(k) => &k.params,
             Kernel::RowWise(k) => &k.params,
             Kernel::MatMul(k) => &k.params,
+            Kernel::Conv(k) => &k.params,
             Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Sort(_) => &[],
             Kernel::Custom(k) => &k.params,
         }
@@ -177,6 +187,7 @@ impl Kernel {
             Kernel::RowWise(k) => k.flops(),
             Kernel::Sort(k) => k.flops(),
             Kernel::MatMul(k) => k.flops(),
+            Kernel::Conv(k) => k.flops(),
             Kernel::Gather(_) => 0,
             Kernel::Scatter(k) => k.updates.layout.shape.elements() as u64,
             Kernel::Custom(k) => k.flops(),
@@ -200,6 +211,7 @@ impl Kernel {
             Kernel::RowWise(k) => k.reference(inputs, outputs),
             Kernel::Sort(k) => k.reference(inputs, outputs),
             Kernel::MatMul(k) => k.reference(inputs, outputs),
+            Kernel::Conv(k) => k.reference(inputs, outputs),
             Kernel::Gather(k) => k.reference(inputs, outputs),
             Kernel::Scatter(k) => k.reference(inputs, outputs),
             Kernel::Custom(k) => k.reference(inputs, outputs),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Kernel, MatMul, ReduceRows, RowWiseKernel};
+use super::{ConvKernel, Kernel, MatMul, ReduceRows, RowWiseKernel};
 use crate::narrow::nearest;
 use crate::{DType, Expr, ExprBuilder, Item, Map};
 
@@ -50,6 +50,11 @@ impl Kernel {
                 params: params(&[&k.post], &k.params),
                 ..k.clone()
             }),
+            Kernel::Conv(k) => Kernel::Conv(ConvKernel {
+                post: expr(&k.post, AFTER),
+                params: params(&[&k.post], &k.params),
+                ..k.clone()
+            }),
             Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Scan(_) | Kernel::Custom(_) | Kernel::Sort(_) => {
                 self.clone()
             }
@@ -67,6 +72,7 @@ impl Kernel {
             Kernel::Reduce(k) => vec![&k.pre, &k.post],
             Kernel::RowWise(k) => vec![&k.pre, &k.post],
             Kernel::MatMul(k) => vec![&k.post],
+            Kernel::Conv(k) => vec![&k.post],
             Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Scan(_) | Kernel::Custom(_) | Kernel::Sort(_) => vec![],
         }
     }

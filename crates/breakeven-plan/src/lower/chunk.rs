@@ -1,7 +1,8 @@
 //! Parts of a kernel along one axis of its result, for devices that cannot see all of it at once.
 
 use breakeven_ir::{
-    Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows, Scatter, Shape, SortRows,
+    ConvKernel, Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows, Scatter, Shape,
+    SortRows,
 };
 
 /// A stretch of an axis.
@@ -21,6 +22,7 @@ pub(crate) fn axes(kernel: &Kernel) -> &[usize] {
         Kernel::RowWise(k) => &k.outer,
         Kernel::Sort(k) => &k.outer,
         Kernel::MatMul(k) => &k.out.layout.shape,
+        Kernel::Conv(k) => &k.out.layout.shape,
         Kernel::Gather(k) => &k.out.layout.shape,
         Kernel::Scatter(k) => &k.outer,
         // Only its own code knows what an element of the result needs.
@@ -54,6 +56,7 @@ pub(crate) fn part(kernel: &Kernel, stretch: Stretch) -> Kernel {
             Kernel::Sort(SortRows { input: cut(&k.input, stretch), outs, outer, ..k.clone() })
         }
         Kernel::MatMul(k) => Kernel::MatMul(part_of_product(k, stretch)),
+        Kernel::Conv(k) => Kernel::Conv(part_of_conv(k, stretch)),
         Kernel::Gather(k) => Kernel::Gather(part_of_gather(k, stretch)),
         Kernel::Scatter(k) => Kernel::Scatter(Scatter {
             combine: k.combine,
@@ -83,6 +86,37 @@ fn part_of_product(k: &MatMul, stretch: Stretch) -> MatMul {
         _ => part.batch = shorter(&k.batch, stretch),
     }
     part
+}
+
+fn part_of_conv(k: &ConvKernel, stretch: Stretch) -> ConvKernel {
+    let mut part = ConvKernel {
+        inputs: k.inputs.iter().map(|o| cut(o, stretch)).collect(),
+        out: cut(&k.out, stretch),
+        ..k.clone()
+    };
+    match stretch.axis {
+        0 => part.x = cut(&k.x, stretch),
+        1 => {
+            part.x = cut(&k.x, stretch);
+            part.weight = cut(&k.weight, Stretch { axis: 0, ..stretch });
+        }
+        2 => part.weight = cut(&k.weight, Stretch { axis: 1, ..stretch }),
+        axis => see_less(&mut part, axis, stretch),
+    }
+    part
+}
+
+/// Only what the windows of a stretch see along a spatial axis.
+fn see_less(part: &mut ConvKernel, axis: usize, Stretch { start, count, .. }: Stretch) {
+    let extent = part.x.layout.shape[axis];
+    let along = &mut part.along[axis - ConvKernel::LEAD];
+    let reach = (part.weight.layout.shape[axis] - 1) * along.dilation + 1;
+    let (first, end) = (start * along.stride, (start + count.max(1) - 1) * along.stride + reach);
+    // In elements of the input; what comes before it stays padding.
+    let (from, to) = (first.saturating_sub(along.before).min(extent), end.saturating_sub(along.before).min(extent));
+    along.before = along.before.saturating_sub(first);
+    along.count = count;
+    part.x = cut(&part.x, Stretch { axis, start: from, count: to - from });
 }
 
 fn part_of_gather(k: &Gather, stretch: Stretch) -> Gather {

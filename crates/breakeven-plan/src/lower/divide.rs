@@ -54,6 +54,7 @@ fn halves(piece: &Piece, limit: usize, fresh: usize) -> Option<(Piece, Piece)> {
 fn has_epilogue(kernel: &Kernel) -> bool {
     match kernel {
         Kernel::MatMul(k) => !k.post.is_identity(),
+        Kernel::Conv(k) => !k.post.is_identity(),
         Kernel::Reduce(k) => !k.post.is_identity(),
         Kernel::RowWise(k) => !k.post.is_identity(),
         Kernel::Map(_)
@@ -70,6 +71,10 @@ fn detach_epilogue(piece: &Piece, fresh: usize) -> (Piece, Piece) {
     let mut kernel = piece.kernel.clone();
     let (post, params, extra, out) = match &mut kernel {
         Kernel::MatMul(k) => {
+            let post = take_post(&mut k.post);
+            (post, std::mem::take(&mut k.params), std::mem::take(&mut k.inputs), &mut k.out)
+        }
+        Kernel::Conv(k) => {
             let post = take_post(&mut k.post);
             (post, std::mem::take(&mut k.params), std::mem::take(&mut k.inputs), &mut k.out)
         }

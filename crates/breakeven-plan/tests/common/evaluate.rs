@@ -1,8 +1,8 @@
 //! The meaning of a graph, node by node: every node dense, no fusion, nothing of the planner.
 
 use breakeven_ir::{
-    Combine, Expr, Gather, Graph, Kernel, Kind, Layout, Map, MatMul, NodeId, Op, Operand, Reduce, ReduceRows,
-    RowWiseKernel, Scalar, Scan, ScanRows, Scatter, Shape, SortRows, Spec,
+    Combine, ConvKernel, Convolution, Expr, Gather, Graph, Kernel, Kind, Layout, Map, MatMul, NodeId, Op, Operand,
+    Reduce, ReduceRows, RowWiseKernel, Scalar, Scan, ScanRows, Scatter, Shape, SortRows, Spec,
 };
 
 /// Dense bytes of every node; `inputs` gives those of inputs.
@@ -116,19 +116,34 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
             let outs = [over(out, specs[0].dtype), over(out, breakeven_ir::DType::I64)];
             Kernel::Sort(SortRows { outer, length, keep, descending: sort.descending, input, outs })
         }
-        Op::MatMul | Op::MatMulInt => {
-            let rank = out.shape.rank();
-            let (m, n, k) = (out.shape[rank - 2], out.shape[rank - 1], specs[0].shape[rank - 1]);
-            let (a, b, batch) = (inputs[0].clone(), inputs[1].clone(), Shape::from(&out.shape[..rank - 2]));
-            let (post, params, inputs, out) = (Expr::identity(out.dtype), vec![], vec![], dense(out));
-            Kernel::MatMul(MatMul { batch, m, n, k, a, b, post, params, inputs, out })
-        }
+        Op::MatMul | Op::MatMulInt => product(&inputs[0], &inputs[1], dense(out)),
+        Op::Conv(convolution) => conv(convolution, &inputs, &dense(out)),
         Op::Gather(axis) => {
             let (source, index) = (inputs[0].clone(), inputs[1].clone());
             Kernel::Gather(Gather { axis: *axis, source, index, out: dense(out) })
         }
         other => unreachable!("{} is no kernel", other.name()),
     }
+}
+
+fn product(a: &Operand, b: &Operand, out: Operand) -> Kernel {
+    let shape = &out.layout.shape;
+    let (batch, [m, n]) = shape.split_last_chunk().expect("a product has two axes");
+    let k = *a.layout.shape.last().expect("a product has two axes");
+    let (batch, m, n, post) = (Shape::from(batch), *m, *n, Expr::identity(out.dtype));
+    let (a, b) = (a.clone(), b.clone());
+    Kernel::MatMul(MatMul { batch, m, n, k, a, b, post, params: vec![], inputs: vec![], out })
+}
+
+fn conv(Convolution { groups, along }: &Convolution, inputs: &[Operand], out: &Operand) -> Kernel {
+    let grouped = |o: &Operand, axis: usize| {
+        let shape = &o.layout.shape;
+        let dims = [&shape[..axis], &[*groups, shape[axis] / groups], &shape[axis + 1..]].concat();
+        Operand::new(o.dtype, Layout::dense(dims.as_slice()))
+    };
+    let (x, weight, out) = (grouped(&inputs[0], 1), grouped(&inputs[1], 0), grouped(out, 1));
+    let post = Expr::identity(out.dtype);
+    Kernel::Conv(ConvKernel { along: along.clone(), x, weight, post, params: vec![], inputs: vec![], out })
 }
 
 fn reduction(reduce: &Reduce, x: &Spec, out: &Spec) -> Kernel {

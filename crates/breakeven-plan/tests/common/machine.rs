@@ -8,7 +8,7 @@ use breakeven_plan::{
     class_name, plan,
 };
 
-pub const CLASSES: [Class; 9] = [
+pub const CLASSES: [Class; 10] = [
     Class::Map,
     Class::Reduce,
     Class::Scan,
@@ -16,6 +16,7 @@ pub const CLASSES: [Class; 9] = [
     Class::Sort,
     Class::MatMul,
     Class::MatMulInt,
+    Class::Conv,
     Class::Gather,
     Class::Scatter,
 ];

@@ -9,6 +9,7 @@ use std::fmt::Write;
 
 use breakeven_ir::{Body, DType, Expr, Fold, MatMul, ReduceRows, Shape, Unsupported};
 
+use super::conv::Windows;
 use super::rows::Rows;
 use super::{Dispatch, Plan, body_of, pack, reduce, word_output};
 use crate::wgsl::{Access, GROUP, Shader, Stored, Tensor, Walk, bind, cast, function, type_name, wrapped};
@@ -33,16 +34,23 @@ const LEAST_PART: usize = 512;
 const LONGEST_PART: usize = 1 << 17;
 
 #[derive(Clone, Copy, Debug)]
-struct Tile {
-    side: usize,
+pub(super) struct Tile {
+    pub side: usize,
     rows: usize,
     columns: usize,
     least: usize,
 }
 
-pub(super) fn plan(
+pub(super) fn plan(plan: &mut Plan, k: &MatMul, inputs: Vec<Tensor>, outs: Vec<Tensor>) -> Result<(), Unsupported> {
+    plan_from(plan, k, None, inputs, outs)
+}
+
+/// The same where the right operand may be windows: the columns of the result are then the places along the axes of the
+/// output after the rows.
+pub(super) fn plan_from(
     plan: &mut Plan,
     k: &MatMul,
+    windows: Option<Windows<'_>>,
     mut inputs: Vec<Tensor>,
     mut outs: Vec<Tensor>,
 ) -> Result<(), Unsupported> {
@@ -56,10 +64,11 @@ pub(super) fn plan(
     let extras = inputs.split_off(2);
     let tile = tile_of(k);
     let part = part_of(k, tile);
+    let factors = Factors { k, windows, tile, inputs: &inputs };
     if part >= k.k {
-        push(plan, k, tile, &inputs, (extras, words.clone()), (&post, &k.params), k.k);
+        push(plan, factors, (extras, words.clone()), (&post, &k.params), k.k);
     } else {
-        split(plan, k, tile, &inputs, extras, words.clone(), part)?;
+        split(plan, factors, extras, words.clone(), part)?;
     }
     pack(plan, words, out);
     Ok(())
@@ -87,23 +96,31 @@ fn part_of(k: &MatMul, tile: Tile) -> usize {
     k.k.div_ceil(parts).next_multiple_of(32)
 }
 
+/// What is multiplied, and in which tiles.
+#[derive(Clone, Copy)]
+struct Factors<'a> {
+    k: &'a MatMul,
+    windows: Option<Windows<'a>>,
+    tile: Tile,
+    inputs: &'a [Tensor],
+}
+
 /// Parts of sums in scratch memory, then their sum with the epilogue.
 fn split(
     plan: &mut Plan,
-    k: &MatMul,
-    tile: Tile,
-    inputs: &[Tensor],
+    factors: Factors<'_>,
     extras: Vec<Tensor>,
     out: Tensor,
     part: usize,
 ) -> Result<(), Unsupported> {
+    let k = factors.k;
     let parts = k.k.div_ceil(part);
-    let outer: Shape = k.batch.iter().copied().chain([k.m, k.n]).collect();
+    let outer = k.out.layout.shape.clone();
     let all = Shape::from([parts * k.batch.elements() * k.m, k.n]);
     let start = plan.take_scratch(4 * all.elements() as u64);
     let scratch = Tensor::scratch(sum_dtype(k), &all, start);
     let identity = Expr::identity(sum_dtype(k));
-    push(plan, k, tile, inputs, (vec![], scratch.clone()), (&identity.lower(), &[]), part);
+    push(plan, factors, (vec![], scratch.clone()), (&identity.lower(), &[]), part);
     let sums = ReduceRows {
         fold: Fold::Sum,
         inner: Shape::from(parts),
@@ -124,36 +141,40 @@ fn split(
 /// output.
 fn push(
     plan: &mut Plan,
-    k: &MatMul,
-    tile: Tile,
-    inputs: &[Tensor],
+    Factors { k, windows, tile, inputs }: Factors<'_>,
     (extras, out): (Vec<Tensor>, Tensor),
     (post, params): (&Body, &[f64]),
     part: usize,
 ) {
     let parts = k.k.div_ceil(part.max(1)).max(1);
-    let outer: Vec<usize> =
-        if parts == 1 { k.batch.iter().copied().chain([k.m]).collect() } else { vec![out.layout.shape[0]] };
-    let ends = Rows::new(&outer, &[k.n], extras.into_iter().chain([out]).collect());
+    let rows = if parts == 1 { k.batch.rank() + 1 } else { 1 };
+    let shape = out.layout.shape.clone();
+    let (outer, inner) = shape.split_at(rows);
+    let ends = Rows::new(outer, inner, extras.into_iter().chain([out]).collect());
     let mut shader = Shader::default();
     let (rows, columns) = (k.m.div_ceil(tile.side), k.n.div_ceil(tile.side));
     let sizes = [k.m, k.n, k.k, rows, columns, k.batch.elements(), part.max(1)];
     for (name, size) in ["m", "length", "k", "row_tiles", "column_tiles", "batches", "part"].iter().zip(sizes) {
         shader.arg(name, size as u32);
     }
-    let operands = [Operand::new(k, &inputs[0], 0), Operand::new(k, &inputs[1], 1)];
+    let left = Operand::new(k, &inputs[0], 0);
+    let right = windows.map_or_else(|| Right::Matrix(Operand::new(k, &inputs[1], 1)), Right::Windows);
     let sources = if k.k == 0 { &[][..] } else { inputs };
     let last = ends.tensors().len() - 1;
-    let quad = |t: usize| operands[t].is_quad;
+    let quads = [left.is_quad, matches!(&right, Right::Matrix(matrix) if matrix.is_quad)];
     let wants: Vec<_> =
-        sources.iter().enumerate().map(|(t, tensor)| (tensor, false, quad(t))).chain(ends.wants(last)).collect();
+        sources.iter().zip(quads).map(|(tensor, quad)| (tensor, false, quad)).chain(ends.wants(last)).collect();
     let (bound, accesses) = bind(&mut shader, &wants);
     let (from, to) = accesses.split_at(sources.len());
     to.iter().enumerate().for_each(|(t, access)| ends.functions(&mut shader, t, access, t == last));
     let heads = [&inputs[0].layout.strides[..k.batch.rank()], &inputs[1].layout.strides[..k.batch.rank()]];
     let batch = Walk::new(&k.batch, &heads);
-    for (t, access) in from.iter().enumerate() {
-        operands[t].functions(&mut shader, tile, &batch, t, access);
+    if let [of_left, of_right] = from {
+        left.functions(&mut shader, tile, &batch, 0, of_left);
+        match right {
+            Right::Matrix(matrix) => matrix.functions(&mut shader, tile, &batch, 1, of_right),
+            Right::Windows(windows) => windows.functions(&mut shader, tile, &batch, 1, (&inputs[1], of_right)),
+        }
     }
     let arguments: Vec<DType> =
         [sum_dtype(k)].into_iter().chain(ends.tensors()[..last].iter().map(|t| t.stored.dtype)).collect();
@@ -163,6 +184,12 @@ fn push(
     let (text, args) = shader.finish(&main);
     let groups = (rows * columns * k.batch.elements() * parts) as u64;
     plan.dispatches.push(Dispatch { text, args, bound, groups, members: 1 });
+}
+
+/// Where the right operand comes from.
+enum Right<'a> {
+    Matrix(Operand),
+    Windows(Windows<'a>),
 }
 
 /// How a step of one operand is loaded. `across` is the axis that is not summed: rows of `a`, columns of `b`.
@@ -263,7 +290,7 @@ impl Operand {
 }
 
 /// Writes `fn finish(o, i, c)`: the epilogue of a quad of row `o` from column `i` on.
-fn finish(shader: &mut Shader, ends: &Rows, dtype: DType) {
+pub(super) fn finish(shader: &mut Shader, ends: &Rows, dtype: DType) {
     let last = ends.tensors().len() - 1;
     let mut text = format!("fn finish(o: u32, i: u32, c: vec4<{}>) {{\n", type_name(dtype));
     (0..last).for_each(|t| ends.fetch(&mut text, t));

@@ -1,8 +1,8 @@
 //! What is run to measure each class of kernels: one shape that is bound by arithmetic and one that is bound by memory.
 
 use breakeven_ir::{
-    Class, Combine, DType, Expr, ExprBuilder, Fold, Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, Row,
-    RowWise, RowWiseKernel, ScanRows, Scatter, Shape, SortRows,
+    Class, Combine, ConvKernel, DType, Expr, ExprBuilder, Fold, Gather, Kernel, Layout, Map, MatMul, Operand,
+    ReduceRows, Row, RowWise, RowWiseKernel, ScanRows, Scatter, Shape, Sliding, SortRows,
 };
 
 /// A class and the kernels that measure it.
@@ -34,6 +34,7 @@ pub(super) const PROBES: &[Probe] = &[
         math: square_of_bytes,
         memory: thin_of_bytes,
     },
+    Probe { class: Class::Conv, sizes: &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512], math: images, memory: depthwise },
     Probe { class: Class::Sort, sizes: ELEMENTS, math: sort, memory: sort_short },
     Probe { class: Class::Gather, sizes: ELEMENTS, math: gather, memory: gather },
     Probe { class: Class::Scatter, sizes: ELEMENTS, math: scatter, memory: scatter },
@@ -186,6 +187,29 @@ fn square_of_bytes(n: usize) -> Kernel {
 
 fn thin_of_bytes(n: usize) -> Kernel {
     matmul([1, n, n], DType::U8, DType::I32)
+}
+
+/// Windows of 3 x 3, zeros around images of `side` by `side`: groups, output channels and input channels of each.
+fn conv([groups, outs, channels]: [usize; 3], side: usize) -> Kernel {
+    let along = Sliding { stride: 1, dilation: 1, before: 1, count: side };
+    Kernel::Conv(ConvKernel {
+        along: [along; 2].into_iter().collect(),
+        x: dense(&[1, groups, channels, side, side]),
+        weight: dense(&[groups, outs, channels, 3, 3]),
+        post: Expr::identity(DType::F32),
+        params: vec![],
+        inputs: vec![],
+        out: dense(&[1, groups, outs, side, side]),
+    })
+}
+
+fn images(n: usize) -> Kernel {
+    conv([1, n, n], 16)
+}
+
+/// Every channel for itself: hardly more arithmetic than bytes.
+fn depthwise(n: usize) -> Kernel {
+    conv([8 * n, 1, 1], 32)
 }
 
 /// Rows of 16, all from one table.

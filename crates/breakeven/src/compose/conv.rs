@@ -1,12 +1,12 @@
-//! Convolutions: windows of the input, unfolded, times the weights.
+//! Convolutions, and transposed ones as convolutions of what lies apart.
 
 use std::panic::Location;
 
-use breakeven_ir::{CallError, MAX_RANK, Shape};
+use breakeven_ir::{CallError, Convolution, Op, Shape, Sliding};
 
-use super::windows::{Along, Given, windows};
+use super::windows::Given;
 use super::{Padding, composed, each, need, right};
-use crate::{Pad, Tensor, concat};
+use crate::{Pad, Tensor};
 
 /// How a convolution moves. Lists have an entry for each spatial axis, or none for 1 along each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,17 +42,19 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn conv(&self, weight: &Tensor, bias: Option<&Tensor>, how: &Conv) -> Tensor {
-        let inputs: Vec<&Tensor> = [Some(self), Some(weight), bias].into_iter().flatten().collect();
-        composed(&inputs, Location::caller(), || {
+        let (at, inputs) = (Location::caller(), [Some(self), Some(weight), bias]);
+        composed(&inputs.into_iter().flatten().collect::<Vec<_>>(), at, || {
             let groups = how.groups.max(1);
             let out = out_channels("conv", self, weight, groups)?;
             let size = weight.shape().get(2..).unwrap_or_default();
             let (stride, dilation, padding) = (&how.stride[..], &how.dilation[..], &how.padding);
             let along = Given { operation: "conv", size, stride, dilation, padding, ceil: false }.along(self)?;
             need(!along.is_empty(), "conv", || "takes at least one spatial axis".to_owned())?;
-            let seen = windows(self, &along, 0.0)?;
-            right(&seen)?;
-            add_bias("conv", &by_groups(&seen, weight, groups, &along), bias, out)
+            let along =
+                along.iter().map(|a| Sliding { stride: a.stride, dilation: a.dilation, before: a.low, count: a.count });
+            let convolution = Convolution { groups, along: along.collect() };
+            let sums = Tensor::apply(Op::Conv(convolution), &[self, weight], at);
+            add_bias("conv", right(&sums)?, bias, out)
         })
     }
 
@@ -99,56 +101,6 @@ fn add_bias(operation: &'static str, y: &Tensor, bias: Option<&Tensor>, out: usi
     need(bias.shape()[..] == [out], operation, || format!("takes a bias of [{out}], not of {}", bias.shape()))?;
     let dims: Shape = (1..right(y)?.shape().rank()).map(|axis| if axis == 1 { out } else { 1 }).collect();
     Ok(y + bias.reshape(dims))
-}
-
-/// The product of windows and weights: all groups at once where the rank allows it, else group by group.
-fn by_groups(seen: &Tensor, weight: &Tensor, groups: usize, along: &[Along]) -> Tensor {
-    let (channels, out) = (weight.shape()[1], weight.shape()[0] / groups);
-    if groups == 1 || seen.shape().rank() < MAX_RANK {
-        return product(seen, weight, groups, along);
-    }
-    let one = |g: usize| {
-        let (seen, weight) = (seen.slice(1, g * channels..(g + 1) * channels), weight.slice(0, g * out..(g + 1) * out));
-        product(&seen, &weight, 1, along)
-    };
-    let parts: Vec<Tensor> = (0..groups).map(one).collect();
-    concat(&parts.iter().collect::<Vec<_>>(), 1)
-}
-
-fn product(seen: &Tensor, weight: &Tensor, groups: usize, along: &[Along]) -> Tensor {
-    let (n, rank) = (seen.shape()[0], along.len());
-    let (out, channels) = (weight.shape()[0], weight.shape()[1]);
-    let counts: Vec<usize> = along.iter().map(|a| a.count).collect();
-    let sizes: Vec<usize> = along.iter().map(|a| a.size).collect();
-    let (places, terms) = (counts.iter().product::<usize>(), channels * sizes.iter().product::<usize>());
-    let result = |y: Tensor| y.reshape([&[n, out], &counts[..]].concat().as_slice());
-    if groups > 1 && channels == 1 && out == groups {
-        return depthwise(seen, weight, rank);
-    }
-    // Channels, then what a window sees, before the places of windows.
-    let lead = usize::from(groups > 1);
-    let grouped = if groups > 1 {
-        seen.reshape([&[n, groups, channels], &counts[..], &sizes[..]].concat().as_slice())
-    } else {
-        seen.clone()
-    };
-    let (first, second) = (lead + 2, lead + 2 + rank);
-    let order: Vec<isize> =
-        (0..first).chain(second..second + rank).chain(first..second).map(|axis| axis as isize).collect();
-    let columns = grouped.permute(&order);
-    if groups > 1 {
-        let columns = columns.reshape([n, groups, terms, places]);
-        return result(weight.reshape([groups, out / groups, terms]).matmul(&columns));
-    }
-    result(weight.reshape([out, terms]).matmul(&columns.reshape([n, terms, places])))
-}
-
-/// Every channel with a window of its own: nothing is unfolded.
-fn depthwise(seen: &Tensor, weight: &Tensor, rank: usize) -> Tensor {
-    let w = weight.shape();
-    let dims = [&[w[0]], &vec![1; rank][..], &w[2..]].concat();
-    let axes: Vec<isize> = (1..=rank as isize).map(|axis| -axis).collect();
-    (seen * weight.reshape(dims.as_slice())).sum(&axes[..])
 }
 
 /// Zeros between the elements of an axis, so that neighbours are `step` apart.

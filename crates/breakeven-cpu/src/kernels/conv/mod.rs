@@ -1,0 +1,186 @@
+//! Convolutions: units of a few output channels at a few places, each by the way that suits the shape.
+
+mod columns;
+mod geometry;
+mod lines;
+mod planes;
+mod tiles;
+
+use std::ops::Range;
+
+use breakeven_ir::{ConvKernel, Unsupported};
+
+use super::epilogue::Epilogue;
+use super::{Bound, Machine, views};
+use crate::domain::{BLOCK, Domain, Order};
+use crate::program::Scratch;
+use columns::{ColumnRoom, Columns};
+use geometry::Geometry;
+use planes::{PlaneRoom, Planes};
+
+/// What one thread computes at a time: some output channels of one group of one image, at the places of one tile.
+#[derive(Clone, Debug)]
+struct Unit {
+    n: usize,
+    group: usize,
+    outs: Range<usize>,
+    tile: usize,
+}
+
+/// Where the sums of a unit belong, and where they lie in its room: lines of places, the same for each output channel.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    /// The first place.
+    start: usize,
+    lines: usize,
+    /// Places of a line.
+    length: usize,
+    /// Places from one line to the next.
+    step: usize,
+    /// Sums from one line to the next.
+    apart: usize,
+    /// Sums from one output channel to the next.
+    pitch: usize,
+}
+
+/// How sums are made.
+#[derive(Debug)]
+enum Way {
+    Planes(Planes),
+    Columns(Columns),
+}
+
+/// A convolution cut into units.
+#[derive(Debug)]
+pub(crate) struct CpuConv {
+    geometry: Geometry,
+    way: Way,
+    /// All elements of the result, as the epilogue sees them.
+    grid: Domain,
+    post: Epilogue,
+    extras: usize,
+    /// Bytes of a sum.
+    sum_width: usize,
+    nanoseconds: f64,
+}
+
+impl CpuConv {
+    pub fn new(machine: &Machine, k: &ConvKernel, nanoseconds: f64) -> Result<CpuConv, Unsupported> {
+        let geometry = Geometry::new(k);
+        let rank = k.out.layout.shape.rank();
+        let operands = views([&k.out].into_iter().chain(&k.inputs));
+        let (grid, mut axes) = Domain::new(&operands, 0..rank, Order::Kept);
+        let out = axes.remove(0);
+        let post = Epilogue::new(machine, &k.post, &k.params, (out, axes, 2))?;
+        let way = match Planes::new(machine, k, &geometry) {
+            Some(planes) => Way::Planes(planes),
+            None => Way::Columns(Columns::new(machine, k, &geometry)?),
+        };
+        let (extras, sum_width) = (k.inputs.len(), k.accumulator().bytes());
+        Ok(CpuConv { geometry, way, grid, post, extras, sum_width, nanoseconds })
+    }
+
+    /// # Safety
+    /// As [`super::Compiled::run`].
+    pub unsafe fn run(&self, machine: &Machine, bound: Bound<'_>) {
+        let g = &self.geometry;
+        let (outs, tiles) = match &self.way {
+            Way::Planes(planes) => planes.units(g),
+            Way::Columns(columns) => columns.units(g),
+        };
+        let down = g.outs.div_ceil(outs);
+        machine.split(g.n * g.groups * down * tiles, self.nanoseconds, |units| {
+            let mut room = UnitRoom::new(self);
+            (0..self.extras).for_each(|k| room.bases[2 + k] = bound.input(2 + k));
+            for unit in units {
+                let (image, part) = (unit / (down * tiles), unit % (down * tiles));
+                // Weights stay in the cache while tiles go by.
+                let first = part / tiles * outs;
+                let unit = Unit {
+                    n: image / g.groups,
+                    group: image % g.groups,
+                    outs: first..(first + outs).min(g.outs),
+                    tile: part % tiles,
+                };
+                // SAFETY: units do not overlap.
+                unsafe { self.unit(&unit, bound, &mut room) };
+            }
+        });
+    }
+
+    unsafe fn unit(&self, unit: &Unit, bound: Bound<'_>, room: &mut UnitRoom) {
+        let (g, sums) = (&self.geometry, room.sums.start());
+        let operands = (bound.input(0), bound.input(1));
+        // SAFETY: the operands hold the unit, and the sums have room for it.
+        unsafe {
+            let stretch = match &self.way {
+                Way::Planes(planes) => planes.run(g, unit, operands, sums.cast(), &mut room.planes),
+                Way::Columns(columns) => columns.run(g, unit, operands, sums, &mut room.columns),
+            };
+            for (row, out) in unit.outs.clone().enumerate() {
+                let values = sums.wrapping_add(row * stretch.pitch * self.sum_width);
+                let number = (unit.n * g.groups + unit.group) * g.outs + out;
+                let stretch = self.compact(stretch, values);
+                for line in 0..stretch.lines {
+                    let start = number * g.places() + stretch.start + line * stretch.step;
+                    let values = values.wrapping_add(line * stretch.apart * self.sum_width);
+                    self.finish((start, stretch.length), values, bound, room);
+                }
+            }
+        }
+    }
+
+    /// Moves lines that belong together to one another, so that the epilogue meets long ones.
+    ///
+    /// # Safety
+    /// `values` must hold the sums of one output channel.
+    unsafe fn compact(&self, s: Stretch, values: *mut u8) -> Stretch {
+        if s.lines == 1 || s.step != s.length {
+            return s;
+        }
+        for line in (1..s.lines).filter(|_| s.apart != s.length) {
+            let place = |apart: usize| values.wrapping_add(line * apart * self.sum_width);
+            // SAFETY: lines only move forwards, over what was moved before.
+            unsafe { std::ptr::copy(place(s.apart), place(s.length), s.length * self.sum_width) };
+        }
+        Stretch { lines: 1, length: s.lines * s.length, ..s }
+    }
+
+    /// Applies the epilogue to the sums of `n` neighbouring places of one output channel.
+    ///
+    /// # Safety
+    /// `values` must hold the sums.
+    unsafe fn finish(&self, (start, n): (usize, usize), values: *const u8, bound: Bound<'_>, room: &mut UnitRoom) {
+        for at in (0..n).step_by(BLOCK) {
+            let block = self.grid.run(start + at, BLOCK.min(n - at));
+            let values = values.wrapping_add(at * self.sum_width);
+            // SAFETY: the operands hold all of the result, `values` the block.
+            unsafe { self.post.write(&self.grid, &block, values, &room.bases, bound.output(0), &mut room.post) };
+        }
+    }
+}
+
+/// What one thread needs.
+struct UnitRoom {
+    post: super::map::Room,
+    bases: Vec<*const u8>,
+    sums: Scratch,
+    planes: PlaneRoom,
+    columns: ColumnRoom,
+}
+
+impl UnitRoom {
+    fn new(of: &CpuConv) -> UnitRoom {
+        let sums = match &of.way {
+            Way::Planes(planes) => planes.room(),
+            Way::Columns(columns) => columns.room(),
+        };
+        UnitRoom {
+            post: of.post.room(),
+            bases: vec![std::ptr::null(); 2 + of.extras],
+            sums: Scratch::of_bytes(sums * of.sum_width),
+            planes: PlaneRoom::default(),
+            columns: ColumnRoom::default(),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! How large the units of a convolution are: the sizes whose cycles, roughly reckoned, are fewest. The shape alone decides,
+//! so that a result is the same however many threads there are.
+
+use super::geometry::Geometry;
+use crate::shifts::SLACK;
+
+/// Sums of one unit: with planes and weights they stay in the second-level cache.
+const SUMS: usize = 32 << 10;
+/// Output channels of a unit: whole registers of sums, few enough that weights stay in the cache.
+const OUTS: [usize; 6] = [128, 64, 48, 32, 16, 8];
+/// Most places of a line.
+const ALONG: [usize; 3] = [1024, 512, 256];
+/// Units in which as much of the time is lost to threads that wait for others as all of them take.
+const WASTED: f64 = 4.0;
+/// Products that are worth a thread of their own.
+const WORTH: usize = 1 << 19;
+
+/// Cycles of a vector of sums for each term and output channel.
+const PRODUCT: f64 = 0.5;
+/// Cycles of bringing in a line and each of its elements, one after the other and apart.
+const LINE: f64 = 20.0;
+const NEAR: f64 = 0.2;
+const APART: f64 = 0.6;
+/// Cycles of finishing a row of sums, each of its lines, and each of its elements.
+const ROW: f64 = 80.0;
+const JOINED: f64 = 15.0;
+const FINISHED: f64 = 0.3;
+
+/// Output channels, rows and columns of places of a unit, for windows that need so many planes of each channel, so many
+/// rows and columns longer than the places are many.
+pub(super) fn tile(g: &Geometry, phases: [usize; 2], halo: [usize; 2]) -> [usize; 3] {
+    let outs = OUTS.iter().map(|&most| even(g.outs, most).next_multiple_of(8).min(g.outs));
+    let columns = || ALONG.iter().map(|&most| even(g.axes[2].count, most));
+    let all = outs.flat_map(|outs| columns().map(move |columns| (outs, columns)));
+    let tiles = all.flat_map(|(outs, columns)| evenly(g.axes[1].count).map(move |rows| [outs, rows, columns]));
+    let cost = |tile: &[usize; 3]| cycles(g, *tile, phases, halo);
+    let best = tiles.min_by(|a, b| cost(a).total_cmp(&cost(b)));
+    best.unwrap_or([g.outs.min(8), 1, g.axes[2].count.min(ALONG[2])])
+}
+
+/// The extent of parts of nearly one size, none larger than `most`.
+fn even(n: usize, most: usize) -> usize {
+    n.div_ceil(n.div_ceil(most).max(1))
+}
+
+/// Every extent into which `n` can be cut evenly.
+fn evenly(n: usize) -> impl Iterator<Item = usize> {
+    let mut next = n;
+    std::iter::from_fn(move || {
+        let this = next;
+        (this > 0).then(|| {
+            let parts = n.div_ceil(this);
+            next = if this == 1 { 0 } else { n.div_ceil(parts + 1).min(this - 1) };
+            this
+        })
+    })
+}
+
+fn cycles(g: &Geometry, [outs, rows, columns]: [usize; 3], phases: [usize; 2], halo: [usize; 2]) -> f64 {
+    let width = columns + halo[1];
+    let places = (rows - 1) * width + columns;
+    if outs * places > SUMS && (rows > 1 || columns > ALONG[2] && outs > OUTS[5]) {
+        return f64::INFINITY;
+    }
+    let vectors = places.div_ceil(SLACK + 1) as f64;
+    let computed = vectors * PRODUCT * (outs * g.terms()) as f64;
+    let lines = (g.channels * g.axes[0].size * phases[0] * (rows + halo[0]) * phases[1]) as f64;
+    let element = if g.axes[2].stride == 1 && g.axes[2].step == 1 { NEAR } else { APART };
+    let brought = lines * (LINE + element * width as f64);
+    let finished = outs as f64 * (ROW + rows as f64 * (JOINED + FINISHED * columns as f64));
+    let tiles = g.axes[0].count * g.axes[1].count.div_ceil(rows) * g.axes[2].count.div_ceil(columns);
+    let units = (g.n * g.groups * g.outs.div_ceil(outs) * tiles) as f64;
+    let worth = (g.outs * g.places() * g.n * g.groups * g.terms() / WORTH) as f64;
+    // Work that is worth few threads loses nothing in few units.
+    let wasted = if worth > units { WASTED.min(worth) / units } else { 0.0 };
+    (computed + brought + finished) * units * (1.0 + wasted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_are_cut_evenly() {
+        assert_eq!(evenly(7).collect::<Vec<_>>(), [7, 4, 3, 2, 1]);
+        assert_eq!(evenly(1).collect::<Vec<_>>(), [1]);
+        assert_eq!(evenly(0).count(), 0);
+        assert_eq!((even(1030, 512), even(5, 8), even(0, 8)), (344, 5, 0));
+    }
+}
