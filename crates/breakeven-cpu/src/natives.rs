@@ -12,6 +12,7 @@ use crate::folds::Folds;
 use crate::halves::Halves;
 use crate::integers::Ways;
 use crate::isa::{Isa, with_token};
+use crate::jit::Target;
 use crate::lanes::{Chunk, Lanes, Plain, token};
 use crate::sweeps::Sweeps;
 use crate::vectors::Vectors;
@@ -39,6 +40,8 @@ pub(crate) struct Natives {
     pub vectors: Vectors,
     /// Products of integers.
     pub integers: Ways,
+    /// What code is generated for, where it computes as these loops do.
+    pub target: Option<Target>,
 }
 
 impl fmt::Debug for Natives {
@@ -75,6 +78,7 @@ impl Natives {
             sweeps: Sweeps::with(simd),
             vectors: Vectors::with(simd),
             integers: Ways::with(isa, simd),
+            target: Target::of(isa),
         }
     }
 

@@ -52,6 +52,12 @@ pub struct Tuning {
     pub spins: u32,
     /// Bytes that the pool keeps at most.
     pub pool_bytes: u64,
+    /// Nanoseconds that generating the code of an expression takes: it is done once it would have saved as many.
+    pub code_ns: f64,
+    /// Bytes of generated code that are held at most.
+    pub code_bytes: u64,
+    /// Bytes of an output from which on it is written past the caches.
+    pub stream_bytes: u64,
 }
 
 impl Default for Tuning {
@@ -65,6 +71,9 @@ impl Default for Tuning {
             ns_per_product_flop: 0.01,
             spins: 4_000,
             pool_bytes: 4 << 30,
+            code_ns: 20_000.0,
+            code_bytes: 64 << 20,
+            stream_bytes: 32 << 20,
         }
     }
 }

@@ -14,10 +14,13 @@ mod scatter;
 mod sort;
 mod transpose;
 
+use std::sync::Arc;
+
 use breakeven_device::DeviceError;
 use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Unsupported};
 
 use crate::Tuning;
+use crate::jit::CodeLedger;
 use crate::natives::Natives;
 use crate::team::Team;
 use custom::CpuCustom;
@@ -35,6 +38,8 @@ use sort::CpuSort;
 pub(crate) struct Machine {
     pub natives: Natives,
     pub team: Team,
+    /// What generated code there is.
+    pub code: Arc<CodeLedger>,
     pub tuning: Tuning,
 }
 
@@ -47,7 +52,7 @@ pub(crate) enum Compiled {
     Map(CpuMap),
     Reduce(Box<CpuReduce>),
     Scan(CpuScan),
-    RowWise(CpuRowWise),
+    RowWise(Box<CpuRowWise>),
     Sort(CpuSort),
     MatMul(CpuMatMul),
     Gather(CpuGather),
@@ -65,7 +70,7 @@ pub(crate) fn compile(machine: &Machine, kernel: &Kernel) -> Result<Compiled, Un
         Kernel::Map(k) => Compiled::Map(CpuMap::new(machine, k, ns)?),
         Kernel::Reduce(k) => Compiled::Reduce(Box::new(CpuReduce::new(machine, k, ns)?)),
         Kernel::Scan(k) => Compiled::Scan(CpuScan::new(k, ns)?),
-        Kernel::RowWise(k) => Compiled::RowWise(CpuRowWise::new(machine, k, ns)?),
+        Kernel::RowWise(k) => Compiled::RowWise(Box::new(CpuRowWise::new(machine, k, ns)?)),
         Kernel::Sort(k) => Compiled::Sort(CpuSort::new(k, ns)),
         Kernel::MatMul(k) => Compiled::MatMul(CpuMatMul::new(machine, k, ns)?),
         Kernel::Scatter(k) => Compiled::Scatter(CpuScatter::new(k, ns)?),
