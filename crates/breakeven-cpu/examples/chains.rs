@@ -1,7 +1,7 @@
 //! Times chains of light rows beside the same loops fused by hand and beside one launch for each row, interleaved in one
 //! run, outputs checked first and touched before.
 //!
-//! `cargo run --release -p breakeven-cpu --example chains [threads] [rows,elements filter] [instruction set]`
+//! `cargo run --release -p breakeven-cpu --example chains [threads] [rows,elements filter | functions] [instruction set]`
 #![allow(clippy::inline_always, reason = "lanes must dissolve into the loop whose instructions they use")]
 
 use std::hint::black_box;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::thread::scope;
 use std::time::Instant;
 
-use breakeven_cpu::{CpuDevice, CpuOptions, Isa};
+use breakeven_cpu::{CpuDevice, CpuOptions, Isa, Tuning};
 use breakeven_device::{
     Binding, Buffer, Device, HostBytes, Lane, MemoryKind, Prepared, ReadCell, Result, Segment, SegmentStep,
 };
-use breakeven_ir::{DType, Expr, ExprBuilder, Kernel, Launch, Map, Row};
+use breakeven_ir::{DType, Expr, ExprBuilder, Kernel, Launch, MAPS, Map, Operand, Row};
 use fearless_simd::{Level, Select, Simd, SimdBase, dispatch};
 
 /// A chain: each row with its operands. 0 and 1 are the inputs, 2 the result of the first row, and so on.
@@ -48,7 +48,12 @@ fn main() -> Result<()> {
     let threads = words.next().and_then(|w| w.parse().ok()).unwrap_or(1);
     let filter = words.next().unwrap_or_default();
     let isa = words.next().and_then(|word| Isa::ALL.into_iter().find(|isa| isa.name() == word));
-    let device = CpuDevice::new(CpuOptions { threads: Some(threads), isa, ..CpuOptions::default() })?;
+    let device = |tuning| CpuDevice::new(CpuOptions { threads: Some(threads), isa, tuning, ..CpuOptions::default() });
+    let device = |code_ns| device(Tuning { code_ns, ..Tuning::default() });
+    if filter == "functions" {
+        return functions(&device(0.0)?, &device(f64::INFINITY)?);
+    }
+    let device = device(0.0)?;
     println!(
         "{}; nanoseconds of a launch: best, and lower quartile of ratios to the loop fused by hand",
         device.info().driver
@@ -83,6 +88,7 @@ struct Bench<'a> {
     /// The chain over [`TINY`] elements: the launch itself.
     tiny: Arc<dyn Prepared>,
     launches: usize,
+    rounds: usize,
 }
 
 impl<'a> Bench<'a> {
@@ -97,7 +103,8 @@ impl<'a> Bench<'a> {
         let steps = (0..2).map(|i| SegmentStep::Upload { upload: i, slot: i }).collect();
         let binding = Binding { buffers: buffers.clone(), uploads, reads: Vec::new() };
         device.submit(&device.prepare(&Segment { steps })?, binding, Lane::CopyIn, &[])?;
-        let launches = (400_000 / n).clamp(1, 400);
+        // Few enough that the code of all is at hand, many enough that a submission takes little of each.
+        let (launches, rounds) = (8.min(400_000 / n).max(1), (50_000 / n).max(1));
         let many = |each: Vec<SegmentStep>| Segment {
             steps: each.iter().cycle().take(each.len() * launches).cloned().collect(),
         };
@@ -110,14 +117,16 @@ impl<'a> Bench<'a> {
             _ => Level::new(),
         };
         let out = vec![0.0; n];
-        Ok(Bench { device, chain, level, threads, n, inputs, out, buffers, fused, single, tiny, launches })
+        Ok(Bench { device, chain, level, threads, n, inputs, out, buffers, fused, single, tiny, launches, rounds })
     }
 
     fn run(&self, what: &Arc<dyn Prepared>) -> Result<f64> {
-        let binding = Binding { buffers: self.buffers.clone(), ..Binding::default() };
         let start = Instant::now();
-        self.device.submit(what, binding, Lane::Compute, &[])?;
-        Ok(start.elapsed().as_secs_f64() * 1e9 / self.launches as f64)
+        for _ in 0..self.rounds {
+            let binding = Binding { buffers: self.buffers.clone(), ..Binding::default() };
+            self.device.submit(what, binding, Lane::Compute, &[])?;
+        }
+        Ok(start.elapsed().as_secs_f64() * 1e9 / (self.launches * self.rounds) as f64)
     }
 
     /// The loop fused by hand, shared out by halves where there are two threads.
@@ -125,7 +134,7 @@ impl<'a> Bench<'a> {
         let (level, chain, [a, b]) = (self.level, self.chain, &self.inputs);
         let start = Instant::now();
         if self.threads == 1 || self.n < 100_000 {
-            for _ in 0..self.launches {
+            for _ in 0..self.launches * self.rounds {
                 by_hand(level, chain, a, b, &mut self.out);
                 black_box(&mut self.out);
             }
@@ -137,7 +146,7 @@ impl<'a> Bench<'a> {
                 }
             });
         }
-        start.elapsed().as_secs_f64() * 1e9 / self.launches as f64
+        start.elapsed().as_secs_f64() * 1e9 / (self.launches * self.rounds) as f64
     }
 
     /// All ways give the same bits, before and after code is generated.
@@ -199,6 +208,39 @@ impl<'a> Bench<'a> {
 /// False where the loop by hand leaves out a function.
 fn has_hand(chain: Chain) -> bool {
     chain.len() != 2
+}
+
+/// Every row of f32 alone, by its loop and by its code, and what the first launch with code takes longer.
+fn functions(code: &CpuDevice, rows: &CpuDevice) -> Result<()> {
+    println!("{}; microseconds of a launch over 10,000 elements", code.info().driver);
+    println!("{:>14} {:>10} {:>10} {:>8} {:>12}", "row", "loop", "code", "ratio", "generation");
+    for row in MAPS.iter().map(Row).filter(|row| row.family.has(DType::F32)) {
+        let kernel = Kernel::Map(Map::dense(Expr::row(row, DType::F32), vec![0.5; row.params()], [10_000]));
+        let inputs = (0..kernel.inputs().len()).collect::<Vec<_>>();
+        let bytes: Vec<u64> = kernel.inputs().into_iter().chain(kernel.outputs()).map(Operand::span_bytes).collect();
+        let outputs = vec![inputs.len()];
+        let launch = SegmentStep::Launch(Box::new(Launch { kernel, inputs, outputs, workspace: None }));
+        let segment = Segment { steps: vec![launch] };
+        let mut sides = Vec::new();
+        for device in [rows, code] {
+            let buffers: Vec<Buffer> =
+                bytes.iter().map(|&n| device.alloc(n, MemoryKind::Resident)).collect::<Result<_>>()?;
+            sides.push((device, device.prepare(&segment)?, buffers));
+        }
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..400 {
+            for ((device, prepared, buffers), times) in sides.iter().zip(&mut times) {
+                let binding = Binding { buffers: buffers.clone(), ..Binding::default() };
+                let start = Instant::now();
+                device.submit(prepared, binding, Lane::Compute, &[])?;
+                times.push(start.elapsed().as_secs_f64() * 1e6);
+            }
+        }
+        let best = times.each_ref().map(|t| t.iter().copied().fold(f64::INFINITY, f64::min));
+        let first = times[1][0] - times[0][0];
+        println!("{:>14} {:>10.2} {:>10.2} {:>8.2} {first:>12.2}", row.name, best[0], best[1], best[1] / best[0]);
+    }
+    Ok(())
 }
 
 fn row(name: &str) -> Row {

@@ -51,6 +51,8 @@ struct Later {
     uniform: Vec<bool>,
     /// Nanoseconds that row by row takes longer, by element.
     loss_ns: f64,
+    /// And by launch.
+    launch_loss_ns: f64,
     lost_ns: AtomicU64,
     /// With stores through the caches, and past them.
     made: [OnceLock<Option<Fused>>; 2],
@@ -86,9 +88,21 @@ impl Program {
             _ => 0.0,
         };
         let bytes: f64 = expr.items().iter().map(passed).sum::<f64>() - expr.dtype().bytes() as f64;
-        let loss_ns = bytes.max(0.0) * machine.tuning.ns_per_byte;
+        let tuning = &machine.tuning;
+        let truths = expr.items().iter().filter(|(_, dtype)| *dtype == DType::Bool).count() as f64;
+        let flops_ns = machine.flops(&expr) * tuning.ns_per_flop * tuning.code_saves;
+        let loss_ns = bytes.max(0.0) * tuning.ns_per_byte + flops_ns + truths * tuning.truth_ns;
+        let launch_loss_ns = steps.len().saturating_sub(1) as f64 * tuning.row_ns;
         let (splats, identity) = (splats(&expr, &params), expr.is_identity());
-        let later = Later { expr, params, uniform, loss_ns, lost_ns: AtomicU64::new(0), made: Default::default() };
+        let later = Later {
+            expr,
+            params,
+            uniform,
+            loss_ns,
+            launch_loss_ns,
+            lost_ns: AtomicU64::new(0),
+            made: Default::default(),
+        };
         Ok(Program { steps, temps, params: splats, identity, later })
     }
 
@@ -97,11 +111,10 @@ impl Program {
     pub fn expect(&self, machine: &Machine, elements: usize, streams: bool) {
         let Some(target) = machine.natives.target else { return };
         let later = &self.later;
-        let is_idle = self.identity || later.loss_ns == 0.0 && !streams;
-        if is_idle || later.made[usize::from(streams)].get().is_some() {
+        if self.identity || later.made[usize::from(streams)].get().is_some() {
             return;
         }
-        let loss = (elements as f64 * later.loss_ns) as u64;
+        let loss = (elements as f64 * later.loss_ns + later.launch_loss_ns) as u64;
         let lost = loss + later.lost_ns.fetch_add(loss, Ordering::Relaxed);
         if !streams && (lost as f64) < machine.tuning.code_ns {
             return;

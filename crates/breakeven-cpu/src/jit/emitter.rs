@@ -369,9 +369,12 @@ impl<'a> Emitter<'a> {
         }
         let to = self.vector()?;
         let op = match (self.target, width, self.lanes * width) {
-            (_, 2, 8) => Op::new(PF3, M0F, 0x7E),
+            (Target::Avx2, _, 8) => Op::new(PF3, M0F, 0x7E),
+            (Target::Avx512, 1, 8) if self.tail == 0 => Op::wide(PF3, M0F, 0x7E),
+            (Target::Avx512, 1, _) => Op::new(PF2, M0F, 0x6F),
             (Target::Avx512, 2, _) => Op::wide(PF2, M0F, 0x6F),
             (Target::Avx512, 8, _) => Op::wide(P66, M0F, 0x10),
+            (Target::Avx2, _, ..8) => return Err(Unable),
             _ => Op::new(NONE, M0F, 0x10),
         };
         let form = Form { length, reg: to, middle: 0, rm, immediate: None, mask: self.tail, merges: false };

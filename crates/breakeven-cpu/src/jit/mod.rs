@@ -99,7 +99,7 @@ impl<'a> Fragment<'a> {
             _ => return None,
         };
         match dtype {
-            DType::F64 => Some(c),
+            DType::F64 | DType::I64 | DType::U64 => Some(c),
             DType::F32 => Some(f64::from(c as f32)),
             DType::I32 => Some(f64::from(c as i32)),
             DType::U32 => Some(f64::from(c as u32)),
@@ -114,6 +114,8 @@ impl<'a> Fragment<'a> {
             DType::F64 => c.to_bits(),
             DType::F32 => u64::from((c as f32).to_bits()),
             DType::I32 => u64::from(c as i32 as u32),
+            DType::I64 => c as i64 as u64,
+            DType::U64 => c as u64,
             _ => u64::from(c as u32),
         })
     }

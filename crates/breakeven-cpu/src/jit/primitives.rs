@@ -26,8 +26,8 @@ enum Kind {
 fn kind(dtype: DType) -> Able<Kind> {
     match dtype {
         DType::F32 | DType::F64 => Ok(Kind::Float),
-        DType::I32 => Ok(Kind::Signed),
-        DType::U32 => Ok(Kind::Unsigned),
+        DType::I32 | DType::I64 => Ok(Kind::Signed),
+        DType::U32 | DType::U64 => Ok(Kind::Unsigned),
         _ => Err(Unable),
     }
 }
@@ -40,6 +40,11 @@ pub(super) fn float(dtype: DType, code: u8) -> Op {
 /// The same in another map, where the width bit alone tells the types apart.
 fn float_in(map: u8, dtype: DType, code: u8) -> Op {
     if dtype == DType::F64 { Op::wide(P66, map, code) } else { Op::new(P66, map, code) }
+}
+
+/// The float type of the same width, which says how wide instructions on integers are.
+fn lanes_of(dtype: DType) -> DType {
+    if dtype.bytes() == 8 { DType::F64 } else { DType::F32 }
 }
 
 /// The bits of `x` in a float type.
@@ -73,7 +78,7 @@ impl Emitter<'_> {
             }
             (Kind::Float, Prim::Exponent) if dtype == DType::F32 => self.exponent(ids[0], id),
             (Kind::Float, _) => self.arithmetic(prim, ids, id, dtype),
-            (kind, _) => self.integers(prim, ids, id, kind),
+            _ => self.integers(prim, ids, id, dtype),
         }
     }
 
@@ -291,46 +296,55 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    fn integers(&mut self, prim: Prim, ids: &[u32], id: u32, kind: Kind) -> Able<()> {
-        let dtype = DType::I32;
-        let signed = kind == Kind::Signed;
-        let op = match prim {
-            Prim::Add => Op::new(P66, M0F, 0xFE),
-            Prim::Sub => Op::new(P66, M0F, 0xFA),
-            Prim::Mul => Op::new(P66, M38, 0x40),
-            Prim::And => Op::new(P66, M0F, 0xDB),
-            Prim::Or => Op::new(P66, M0F, 0xEB),
-            Prim::Xor => Op::new(P66, M0F, 0xEF),
-            Prim::Larger => Op::new(P66, M38, if signed { 0x3D } else { 0x3F }),
-            Prim::Smaller => Op::new(P66, M38, if signed { 0x39 } else { 0x3B }),
-            Prim::Not => return self.with_constant(bitwise(dtype, 0xEF), ids[0], u64::from(u32::MAX), id, dtype),
-            Prim::Abs if signed => return self.unary(Op::new(P66, M38, 0x1E), ids[0], id, dtype, None),
-            Prim::Neg => return self.negated(ids[0], id),
-            Prim::Shl => return self.shift(Op::new(P66, M38, 0x47), ids, id),
-            Prim::Shr => return self.shift(Op::new(P66, M38, if signed { 0x46 } else { 0x45 }), ids, id),
+    fn integers(&mut self, prim: Prim, ids: &[u32], id: u32, dtype: DType) -> Able<()> {
+        if dtype.bytes() == 8 && self.target == Target::Avx2 {
+            return Err(Unable);
+        }
+        let signed = kind(dtype)? == Kind::Signed;
+        let long = dtype.bytes() == 8;
+        let ones = u64::MAX >> (64 - 8 * dtype.bytes());
+        let (map, code) = match prim {
+            Prim::Add => (M0F, if long { 0xD4 } else { 0xFE }),
+            Prim::Sub => (M0F, if long { 0xFB } else { 0xFA }),
+            Prim::Mul => (M38, 0x40),
+            Prim::And => (M0F, 0xDB),
+            Prim::Or => (M0F, 0xEB),
+            Prim::Xor => (M0F, 0xEF),
+            Prim::Larger => (M38, if signed { 0x3D } else { 0x3F }),
+            Prim::Smaller => (M38, if signed { 0x39 } else { 0x3B }),
+            Prim::Not => return self.with_constant(bitwise(dtype, 0xEF), ids[0], ones, id, dtype),
+            Prim::Abs if signed => {
+                let code = if long { 0x1F } else { 0x1E };
+                return self.unary(float_in(M38, lanes_of(dtype), code), ids[0], id, dtype, None);
+            }
+            Prim::Neg => return self.negated(ids[0], id, dtype),
+            Prim::Shl => return self.shift(0x47, ids, id, dtype),
+            Prim::Shr => return self.shift(if signed { 0x46 } else { 0x45 }, ids, id, dtype),
             _ => return Err(Unable),
         };
-        self.binary(op, ids, id, dtype)
+        self.binary(float_in(map, lanes_of(dtype), code), ids, id, dtype)
     }
 
-    fn negated(&mut self, from: u32, id: u32) -> Able<()> {
-        let (x, zero) = (self.value(from)?, self.constant((0, 4))?);
+    fn negated(&mut self, from: u32, id: u32, dtype: DType) -> Able<()> {
+        let (x, zero) = (self.value(from)?, self.constant((0, dtype.bytes()))?);
         self.release(from);
         let to = self.vector()?;
-        self.op(Op::new(P66, M0F, 0xFA), self.length(4)?, to, zero, Rm::Reg(x), None);
+        let code = if dtype.bytes() == 8 { 0xFB } else { 0xFA };
+        self.op(bitwise(dtype, code), self.width_length(dtype)?, to, zero, Rm::Reg(x), None);
         self.define(id, to);
         Ok(())
     }
 
     /// The count is taken modulo the width.
-    fn shift(&mut self, op: Op, ids: &[u32], id: u32) -> Able<()> {
-        let (a, b, below) = (self.value(ids[0])?, self.value(ids[1])?, self.constant((31, 4))?);
+    fn shift(&mut self, code: u8, ids: &[u32], id: u32, dtype: DType) -> Able<()> {
+        let below = 8 * dtype.bytes() as u64 - 1;
+        let (a, b, below) = (self.value(ids[0])?, self.value(ids[1])?, self.constant((below, dtype.bytes()))?);
         let count = self.temp()?;
-        let length = self.length(4)?;
-        self.op(bitwise(DType::I32, 0xDB), length, count, b, Rm::Reg(below), None);
+        let length = self.width_length(dtype)?;
+        self.op(bitwise(dtype, 0xDB), length, count, b, Rm::Reg(below), None);
         self.release_all(ids);
         let to = self.vector()?;
-        self.op(op, length, to, a, Rm::Reg(count), None);
+        self.op(float_in(M38, lanes_of(dtype), code), length, to, a, Rm::Reg(count), None);
         self.define(id, to);
         Ok(())
     }
@@ -338,15 +352,17 @@ impl Emitter<'_> {
     fn compare_integers(&mut self, prim: Prim, ids: &[u32], id: u32, from: DType) -> Able<()> {
         let (a, b) = (self.value(ids[0])?, self.value(ids[1])?);
         let to = self.mask()?;
-        let length = self.length(4)?;
+        let length = self.width_length(from)?;
         if self.target == Target::Avx512 {
             let condition = [(Prim::Eq, 0), (Prim::Lt, 1), (Prim::Le, 2)].into_iter().find(|(p, _)| *p == prim);
-            let code = if from == DType::U32 { 0x1E } else { 0x1F };
+            let code = if kind(from)? == Kind::Unsigned { 0x1E } else { 0x1F };
             let (_, condition) = condition.ok_or(Unable)?;
-            self.op(Op::new(P66, M3A, code), length, to, a, Rm::Reg(b), Some(condition));
+            self.op(float_in(M3A, lanes_of(from), code), length, to, a, Rm::Reg(b), Some(condition));
         } else {
             match (prim, from) {
-                (Prim::Eq, _) => self.op(Op::new(P66, M0F, 0x76), length, to, a, Rm::Reg(b), None),
+                (Prim::Eq, DType::I32 | DType::U32) => {
+                    self.op(Op::new(P66, M0F, 0x76), length, to, a, Rm::Reg(b), None);
+                }
                 (Prim::Lt, DType::I32) => self.op(Op::new(P66, M0F, 0x66), length, to, b, Rm::Reg(a), None),
                 _ => return Err(Unable),
             }

@@ -175,7 +175,7 @@ impl Machine {
     }
 
     /// Core primitives of one element, subexpressions that rows share counted for each.
-    fn flops(&self, expr: &Expr) -> f64 {
+    pub fn flops(&self, expr: &Expr) -> f64 {
         let one =
             |(item, _): &(Item, DType)| if let Item::Row(row, _) = item { self.natives.row_flops(*row) } else { 0.0 };
         expr.items().iter().map(one).sum()
