@@ -138,6 +138,17 @@ pub enum Inst {
     Cast(u32),
 }
 
+impl Inst {
+    /// The same where operand `id` is at `place[id]`.
+    pub fn moved(self, place: &[u32]) -> Inst {
+        match self {
+            Inst::Prim(p, ids) => Inst::Prim(p, ids.map(|id| place[id as usize])),
+            Inst::Cast(id) => Inst::Cast(place[id as usize]),
+            other => other,
+        }
+    }
+}
+
 /// Instructions in order, each with the type of its result; the last one is the result of the body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Body {

@@ -89,6 +89,7 @@ impl CpuConv {
             Way::Columns(columns) => columns.units(g),
         };
         let down = g.outs.div_ceil(outs);
+        self.post.expect(machine, g.n * g.groups * g.outs * g.places());
         machine.split(g.n * g.groups * down * tiles, self.nanoseconds, |units| {
             let mut room = UnitRoom::new(self);
             (0..self.extras).for_each(|k| room.bases[2 + k] = bound.input(2 + k));
@@ -108,7 +109,7 @@ impl CpuConv {
         });
     }
 
-    unsafe fn unit(&self, unit: &Unit, bound: Bound<'_>, room: &mut UnitRoom) {
+    unsafe fn unit(&self, unit: &Unit, bound: Bound<'_>, room: &mut UnitRoom<'_>) {
         let (g, sums) = (&self.geometry, room.sums.start());
         let operands = (bound.input(0), bound.input(1));
         // SAFETY: the operands hold the unit, and the sums have room for it.
@@ -150,7 +151,7 @@ impl CpuConv {
     ///
     /// # Safety
     /// `values` must hold the sums.
-    unsafe fn finish(&self, (start, n): (usize, usize), values: *const u8, bound: Bound<'_>, room: &mut UnitRoom) {
+    unsafe fn finish(&self, (start, n): (usize, usize), values: *const u8, bound: Bound<'_>, room: &mut UnitRoom<'_>) {
         for at in (0..n).step_by(BLOCK) {
             let block = self.grid.run(start + at, BLOCK.min(n - at));
             let values = values.wrapping_add(at * self.sum_width);
@@ -161,16 +162,16 @@ impl CpuConv {
 }
 
 /// What one thread needs.
-struct UnitRoom {
-    post: super::map::Room,
+struct UnitRoom<'a> {
+    post: super::map::Room<'a>,
     bases: Vec<*const u8>,
     sums: Scratch,
     planes: PlaneRoom,
     columns: ColumnRoom,
 }
 
-impl UnitRoom {
-    fn new(of: &CpuConv) -> UnitRoom {
+impl<'a> UnitRoom<'a> {
+    fn new(of: &'a CpuConv) -> UnitRoom<'a> {
         let sums = match &of.way {
             Way::Planes(planes) => planes.room(),
             Way::Columns(columns) => columns.room(),
