@@ -70,6 +70,12 @@ fn meet_all(worst: &mut [Worst], sets: &[Set], row: Row, inputs: &[f32]) {
     }
 }
 
+/// What a stride steps over: infinities, NaN, zeros, and powers of two with their neighbours.
+fn special() -> Vec<f32> {
+    let powers = (0..=255u32).flat_map(|exponent| [0, 1, 0x7F_FFFF].map(|rest| f32::from_bits(exponent << 23 | rest)));
+    powers.flat_map(|x| [x, -x]).collect()
+}
+
 /// The worst errors of `row` over every `stride`th f32, on all cores.
 fn sweep(sets: &[Set], row: Row, stride: u64) -> Vec<Worst> {
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
@@ -77,6 +83,7 @@ fn sweep(sets: &[Set], row: Row, stride: u64) -> Vec<Worst> {
     let span = AT_ONCE as u64 * stride;
     let work = || {
         let mut mine = vec![Worst::default(); sets.len()];
+        meet_all(&mut mine, sets, row, &special());
         let mut start = next.fetch_add(span, Ordering::Relaxed);
         while start < 1 << 32 {
             let patterns = (start..(start + span).min(1 << 32)).step_by(stride as usize);

@@ -157,11 +157,11 @@ macro_rules! for_each_map {
             hard_swish: Float(x: V) -> V [Tolerance::ulp(3)] =
                 x.larger(x.lit(-4.0)) * ((x + 3.0).larger(x.lit(0.0)).smaller(x.lit(6.0)) * (1.0 / 6.0));
             /// `x * sigmoid(x)`, also called swish; -0 at -inf.
-            silu: Float(x: V) -> V [Tolerance::ulp(5)] = {
+            silu: Float(x: V) -> V [Tolerance::ulp(6).gpu(10)] = {
                 // e^-|x| as a square, so that it is not denormal where the result is not.
                 let root = (x.abs() * -0.5).exp();
                 let part = V::pick(x.lt(x.lit(0.0)), root, x.lit(1.0));
-                (x.held(-4000.0, f64::INFINITY) * part * part).quotient(root.mul_add(root, x.lit(1.0)))
+                x.held(-4000.0, f64::INFINITY) * part * part.quotient(root.mul_add(root, x.lit(1.0)))
             };
             /// Gaussian error linear unit, `x * (1 + erf(x / sqrt 2)) / 2`; -0 at -inf.
             gelu: Float(x: V) -> V [Tolerance::ulp(4).abs(1e-7)] =
@@ -172,7 +172,7 @@ macro_rules! for_each_map {
                 let turn = (x * x).mul_add(x.lit(0.044_715), x.lit(1.0)) * x * 0.797_884_560_802_865_4;
                 let root = (-turn.abs()).exp();
                 let part = V::pick(x.lt(x.lit(0.0)), root, x.lit(1.0));
-                (x * part * part).quotient(root.mul_add(root, x.lit(1.0)))
+                x * part * part.quotient(root.mul_add(root, x.lit(1.0)))
             };
             /// `x * tanh(softplus(x))`; -0 at -inf.
             mish: Float(x: V) -> V [Tolerance::ulp(6)] = {

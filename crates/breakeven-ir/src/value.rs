@@ -88,8 +88,8 @@ pub trait Float:
     fn nearest(self, scale: f64) -> Self {
         (self * scale).round()
     }
-    /// `self / divisor` within one unit in the last place, for a divisor in [2^-60, 2^60] and a quotient that is 0 or has
-    /// such a magnitude. NaN stays NaN.
+    /// `self / divisor` within one unit in the last place, for a finite quotient below 2^60 by a divisor in [2^-60, 2^60].
+    /// NaN stays NaN.
     #[inline(always)]
     fn quotient(self, divisor: Self) -> Self {
         self / divisor
