@@ -12,6 +12,7 @@ use breakeven_device::{
 };
 use breakeven_ir::{Caps, Kernel, Unsupported};
 
+use crate::jit::CodeLedger;
 use crate::kernels::{Machine, compile};
 use crate::memory::{CpuMemory, Store, export};
 use crate::natives::Natives;
@@ -57,7 +58,13 @@ impl CpuDevice {
             info: info(&options),
             caps: Caps::host(),
             store: Store::new(&options),
-            machine: Machine { natives, team, tuning: options.tuning, spare: Spare::default() },
+            machine: Machine {
+                natives,
+                team,
+                code: CodeLedger::new(options.tuning.code_bytes),
+                tuning: options.tuning,
+                spare: Spare::default(),
+            },
             options,
             tickets: Mutex::default(),
         })
@@ -71,6 +78,16 @@ impl CpuDevice {
     /// Threads that work on one submission, the caller's included.
     pub fn threads(&self) -> usize {
         self.machine.team.threads()
+    }
+
+    /// Bytes of executable memory that code generated for expressions takes now.
+    pub fn code_bytes(&self) -> u64 {
+        self.machine.code.bytes()
+    }
+
+    /// Why expressions run row by row since the system refused executable memory, where it did.
+    pub fn code_refused(&self) -> Option<&str> {
+        self.machine.code.refused()
     }
 
     fn tickets(&self) -> MutexGuard<'_, Tickets> {

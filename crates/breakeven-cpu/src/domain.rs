@@ -87,6 +87,16 @@ impl Domain {
         self.dims.len().checked_sub(1).map_or(0, |last| axes.steps[last])
     }
 
+    /// True where all elements are one.
+    pub fn is_one(&self, axes: &Axes) -> bool {
+        axes.steps[..self.dims.len()].iter().all(|&step| step == 0)
+    }
+
+    /// True where all elements of a block are one.
+    pub fn is_one_in_blocks(&self, axes: &Axes) -> bool {
+        self.is_one(axes) || self.by_row && self.last_step(axes) == 0
+    }
+
     /// The same domain with blocks of at most `chunk` elements.
     pub fn with_chunk(mut self, chunk: usize) -> Domain {
         self.chunk = chunk;

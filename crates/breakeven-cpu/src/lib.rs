@@ -8,20 +8,25 @@
 #![allow(clippy::cast_ptr_alignment, reason = "operands are aligned to their elements when they are bound")]
 #![allow(clippy::needless_range_loop, reason = "loops index several operands by one position")]
 
+#[cfg(test)]
+mod accuracy;
 mod backend;
 mod blocks;
 mod casts;
 mod device;
 mod domain;
 mod folds;
+mod fused;
 mod halves;
 mod integers;
 mod isa;
+mod jit;
 mod kernels;
 mod lanes;
 mod memory;
 mod natives;
 mod options;
+mod prefetch;
 mod program;
 mod segment;
 mod shifts;

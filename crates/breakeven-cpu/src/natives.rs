@@ -12,6 +12,7 @@ use crate::folds::Folds;
 use crate::halves::Halves;
 use crate::integers::Ways;
 use crate::isa::{Isa, with_token};
+use crate::jit::Target;
 use crate::lanes::{Chunk, Lanes, Plain, token};
 use crate::shifts::SumShifts;
 use crate::sweeps::Sweeps;
@@ -42,6 +43,8 @@ pub(crate) struct Natives {
     pub integers: Ways,
     /// Sums of shifted lines.
     pub shifts: SumShifts,
+    /// What code is generated for, where it computes as these loops do.
+    pub target: Option<Target>,
 }
 
 impl fmt::Debug for Natives {
@@ -79,6 +82,7 @@ impl Natives {
             vectors: Vectors::with(simd),
             integers: Ways::with(isa, simd),
             shifts: crate::shifts::with(simd),
+            target: Target::of(isa),
         }
     }
 

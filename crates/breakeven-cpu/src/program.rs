@@ -1,13 +1,19 @@
-//! Programs: expressions as a list of loops, run one after the other over a block that stays in the cache.
+//! Programs: expressions as a list of loops, run one after the other over a block that stays in the cache, until they
+//! are worth a loop of their own.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use breakeven_ir::{DType, Expr, Item, Kind, Row, Unsupported};
 
 use crate::casts::{cast, copy};
 use crate::domain::BLOCK;
+use crate::fused::{Fused, Wanted};
+use crate::kernels::Machine;
 use crate::natives::{Natives, RowFn};
 
 /// Bytes of one temporary: a block of the widest type.
-const SLOT: usize = BLOCK * 8;
+pub(crate) const SLOT: usize = BLOCK * 8;
 
 /// Where a step finds an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,16 +40,100 @@ pub(crate) struct Program {
     params: Scratch,
     /// It is its first argument, unchanged.
     pub identity: bool,
+    later: Later,
+}
+
+/// What code is generated from, once the time that it would have saved exceeds the time that it takes.
+#[derive(Debug)]
+struct Later {
+    expr: Expr,
+    params: Vec<f64>,
+    uniform: Vec<bool>,
+    /// Nanoseconds that row by row takes longer, by element.
+    loss_ns: f64,
+    /// And by launch.
+    launch_loss_ns: f64,
+    lost_ns: AtomicU64,
+    /// With stores through the caches, and past them.
+    made: [OnceLock<Option<Fused>>; 2],
+}
+
+/// How a program is run, chosen anew for each launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Way<'a> {
+    /// One row after the other.
+    Rows(&'a Program),
+    /// By generated code.
+    Code(&'a Program, &'a Fused),
 }
 
 impl Program {
     /// Compiles `expr` with its parameters.
-    pub fn new(natives: &Natives, expr: &Expr, params: &[f64]) -> Result<Program, Unsupported> {
-        let (expr, params) = natives.written(expr, params)?;
-        Program::of_table(natives, &expr, &params)
+    pub fn new(machine: &Machine, expr: &Expr, params: &[f64]) -> Result<Program, Unsupported> {
+        Program::with_uniform(machine, expr, params, vec![false; expr.args().len()])
     }
 
-    fn of_table(natives: &Natives, expr: &Expr, params: &[f64]) -> Result<Program, Unsupported> {
+    /// As [`Program::new`], where some arguments are the same for all elements of a call.
+    pub fn with_uniform(
+        machine: &Machine,
+        expr: &Expr,
+        params: &[f64],
+        uniform: Vec<bool>,
+    ) -> Result<Program, Unsupported> {
+        let (expr, params) = machine.natives.written(expr, params)?;
+        let (steps, temps) = Program::steps(&machine.natives, &expr)?;
+        // Each step but the last writes a temporary that another one reads.
+        let passed = |(item, dtype): &(Item, DType)| match item {
+            Item::Row(..) | Item::Cast(_) => dtype.bytes() as f64,
+            _ => 0.0,
+        };
+        let bytes: f64 = expr.items().iter().map(passed).sum::<f64>() - expr.dtype().bytes() as f64;
+        let tuning = &machine.tuning;
+        let truths = expr.items().iter().filter(|(_, dtype)| *dtype == DType::Bool).count() as f64;
+        let flops_ns = machine.flops(&expr) * tuning.ns_per_flop * tuning.code_saves;
+        let loss_ns = bytes.max(0.0) * tuning.ns_per_byte + flops_ns + truths * tuning.truth_ns;
+        let launch_loss_ns = steps.len().saturating_sub(1) as f64 * tuning.row_ns;
+        let (splats, identity) = (splats(&expr, &params), expr.is_identity());
+        let later = Later {
+            expr,
+            params,
+            uniform,
+            loss_ns,
+            launch_loss_ns,
+            lost_ns: AtomicU64::new(0),
+            made: Default::default(),
+        };
+        Ok(Program { steps, temps, params: splats, identity, later })
+    }
+
+    /// Says that a launch of so many elements comes, whose output bypasses the caches where `streams`: code is generated
+    /// where it will have paid by then.
+    pub fn expect(&self, machine: &Machine, elements: usize, streams: bool) {
+        let Some(target) = machine.natives.target else { return };
+        let later = &self.later;
+        if self.identity || later.made[usize::from(streams)].get().is_some() {
+            return;
+        }
+        let loss = (elements as f64 * later.loss_ns + later.launch_loss_ns) as u64;
+        let lost = loss + later.lost_ns.fetch_add(loss, Ordering::Relaxed);
+        if !streams && (lost as f64) < machine.tuning.code_ns {
+            return;
+        }
+        later.made[usize::from(streams)].get_or_init(|| {
+            let (natives, ledger) = (&machine.natives, &machine.code);
+            let (expr, params, uniform) = (&later.expr, &later.params, &later.uniform);
+            Fused::new(&Wanted { natives, expr, params, uniform, target, ledger, streams })
+        });
+    }
+
+    /// The fastest way that there is by now.
+    pub fn way(&self, streams: bool) -> Way<'_> {
+        let made = |streams: bool| self.later.made[usize::from(streams)].get().and_then(Option::as_ref);
+        let code = if streams { made(true).or_else(|| made(false)) } else { made(false) };
+        code.map_or(Way::Rows(self), |fused| Way::Code(self, fused))
+    }
+
+    fn steps(natives: &Natives, expr: &Expr) -> Result<(Vec<Step>, usize), Unsupported> {
         let mut steps = Vec::new();
         let mut sources: Vec<Source> = Vec::with_capacity(expr.items().len());
         let (last_uses, last) = (last_uses(expr), expr.items().len() - 1);
@@ -81,20 +171,20 @@ impl Program {
             sources.push(Source::Temp(to));
             steps.push(Step { run, from: ids, to });
         }
-        Ok(Program { steps, temps: temps as usize, params: splats(expr, params), identity: expr.is_identity() })
+        Ok((steps, temps as usize))
     }
 
-    /// Memory that one caller of [`Program::run`] needs.
-    pub fn scratch(&self) -> Scratch {
-        Scratch::new(if self.steps.len() > 1 { self.temps } else { 0 })
+    /// A block of each parameter.
+    #[cfg(test)]
+    pub fn splats(&self) -> &Scratch {
+        &self.params
     }
 
-    /// Computes `n` elements, at most a block.
+    /// Row by row.
     ///
     /// # Safety
-    /// Each argument and the output must hold `n` aligned elements of its type; the output may lie exactly where an
-    /// argument of the same width lies. `scratch` must come from this program.
-    pub unsafe fn run(&self, args: &[*const u8], out: *mut u8, n: usize, scratch: &mut Scratch) {
+    /// As [`Way::run`].
+    unsafe fn run(&self, args: &[*const u8], out: *mut u8, n: usize, scratch: &mut Scratch) {
         let last = self.steps.len() - 1;
         let temps = scratch.start();
         let temp = |i: u16| temps.wrapping_add(i as usize * SLOT);
@@ -111,7 +201,55 @@ impl Program {
     }
 }
 
-fn native(natives: &Natives, expr: &Expr, row: Row, ids: [u16; 3], dtype: DType) -> Result<RowFn, Unsupported> {
+impl Way<'_> {
+    /// Memory that one caller of [`Way::run`] needs.
+    pub fn scratch(&self) -> Scratch {
+        match self {
+            Way::Rows(program) => Scratch::new(if program.steps.len() > 1 { program.temps } else { 0 }),
+            Way::Code(_, fused) => fused.scratch(),
+        }
+    }
+
+    /// Argument `k` is one element, not one for each.
+    pub fn takes_one(&self, k: usize) -> bool {
+        matches!(self, Way::Code(_, fused) if fused.takes_one(k))
+    }
+
+    /// True where a call may compute more than a block.
+    pub fn takes_any_length(&self) -> bool {
+        match self {
+            Way::Rows(program) => {
+                let is_arg = |source: &Source| matches!(source, Source::Arg(_));
+                matches!(&program.steps[..], [step] if step.from.iter().all(is_arg))
+            }
+            Way::Code(_, fused) => fused.takes_any_length(),
+        }
+    }
+
+    /// Computes `n` elements, at most a block unless [`Way::takes_any_length`].
+    ///
+    /// # Safety
+    /// Each argument and the output must hold `n` aligned elements of its type, or one where [`Way::takes_one`]; the output
+    /// may lie exactly where an argument of the same width lies. `scratch` must come from this way.
+    pub unsafe fn run(&self, args: &[*const u8], out: *mut u8, n: usize, scratch: &mut Scratch) {
+        // SAFETY: the same contract.
+        unsafe {
+            match self {
+                Way::Rows(program) => program.run(args, out, n, scratch),
+                Way::Code(program, fused) => fused.run(&program.params, args, out, n, scratch),
+            }
+        }
+    }
+}
+
+/// The loop of `row` where its result has type `dtype`.
+pub(crate) fn native(
+    natives: &Natives,
+    expr: &Expr,
+    row: Row,
+    ids: [u16; 3],
+    dtype: DType,
+) -> Result<RowFn, Unsupported> {
     let value = row.args.iter().zip(ids).find(|(kind, _)| **kind != Kind::M);
     let at = value.map_or(DType::Bool, |(_, id)| expr.items()[id as usize].1);
     natives.row(row, at).ok_or_else(|| Unsupported(format!("the CPU has no `{}` for {at} giving {dtype}", row.name)))

@@ -4,10 +4,14 @@ use std::time::{Duration, Instant};
 
 use breakeven_device::{Binding, DeviceError, HostMemory, Prepared, Result, Segment, SegmentStep, Timing};
 use breakeven_ir::{Kernel, Launch, Operand};
+use smallvec::SmallVec;
 
 use crate::kernels::{Compiled, Machine, compile};
 use crate::memory::{CpuMemory, Reading, Writing};
 use crate::program::Scratch;
+
+/// Operands of one launch: usually so few that no memory is asked for.
+type Few<T> = SmallVec<[T; 4]>;
 
 /// A segment whose kernels are compiled.
 #[derive(Debug)]
@@ -64,39 +68,55 @@ impl CpuSegment {
         segment.steps.iter().map(step).collect::<Result<_>>().map(CpuSegment)
     }
 
-    /// Runs all steps, one after the other.
+    /// Runs all steps, one after the other. The clock is read where one kind of step follows another.
     pub fn run(&self, machine: &Machine, binding: &Binding) -> Result<Timing> {
         let mut timing = Timing { kernel: Some(Duration::ZERO), ..Timing::default() };
-        for step in &self.0 {
-            let start = Instant::now();
-            match step {
-                Step::Launch(launch) => {
-                    launch.run(machine, binding)?;
-                    *timing.kernel.get_or_insert_default() += start.elapsed();
-                }
-                Step::Upload { upload, slot } => {
-                    let bytes = binding.uploads.get(*upload).ok_or_else(|| unbound("upload", *upload))?;
-                    write(binding, *slot, bytes)?;
-                    timing.upload += start.elapsed();
-                }
-                Step::Copy { from, to, bytes } => {
-                    let bytes = *bytes as usize;
-                    if bytes > 0 && from != to {
-                        let from = memory(binding, *from)?.read()?;
-                        write(binding, *to, slice(&from, bytes)?)?;
-                    }
-                    *timing.kernel.get_or_insert_default() += start.elapsed();
-                }
-                Step::Download { slot, bytes, read } => {
-                    let from = memory(binding, *slot)?.read()?;
-                    let mut to = HostMemory::zeroed(*bytes as usize);
-                    to.copy_from_slice(slice(&from, *bytes as usize)?);
-                    binding.reads.get(*read).ok_or_else(|| unbound("read", *read))?.fill(to);
-                    timing.read += start.elapsed();
-                }
+        let mut since = Instant::now();
+        for (at, step) in self.0.iter().enumerate() {
+            step.run(machine, binding)?;
+            let next = self.0.get(at + 1).map(std::mem::discriminant);
+            if next != Some(std::mem::discriminant(step)) {
+                let now = Instant::now();
+                *step.part(&mut timing) += now - since;
+                since = now;
             }
         }
         Ok(timing)
+    }
+}
+
+impl Step {
+    /// The part of a timing that it belongs to.
+    fn part<'a>(&self, timing: &'a mut Timing) -> &'a mut Duration {
+        match self {
+            Step::Upload { .. } => &mut timing.upload,
+            Step::Launch(_) | Step::Copy { .. } => timing.kernel.get_or_insert_default(),
+            Step::Download { .. } => &mut timing.read,
+        }
+    }
+
+    fn run(&self, machine: &Machine, binding: &Binding) -> Result<()> {
+        match self {
+            Step::Launch(launch) => launch.run(machine, binding)?,
+            Step::Upload { upload, slot } => {
+                let bytes = binding.uploads.get(*upload).ok_or_else(|| unbound("upload", *upload))?;
+                write(binding, *slot, bytes)?;
+            }
+            Step::Copy { from, to, bytes } => {
+                let bytes = *bytes as usize;
+                if bytes > 0 && from != to {
+                    let from = memory(binding, *from)?.read()?;
+                    write(binding, *to, slice(&from, bytes)?)?;
+                }
+            }
+            Step::Download { slot, bytes, read } => {
+                let from = memory(binding, *slot)?.read()?;
+                let mut to = HostMemory::zeroed(*bytes as usize);
+                to.copy_from_slice(slice(&from, *bytes as usize)?);
+                binding.reads.get(*read).ok_or_else(|| unbound("read", *read))?.fill(to);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -118,22 +138,23 @@ impl CpuLaunch {
     }
 
     fn run(&self, machine: &Machine, binding: &Binding) -> Result<()> {
-        let written: Vec<Writing<'_>> =
-            self.outputs.iter().map(|p| memory(binding, p.slot)?.write()).collect::<Result<_>>()?;
-        let mut outputs = Vec::with_capacity(written.len());
-        for (place, memory) in self.outputs.iter().zip(&written) {
+        let (mut written, mut outputs) = (Few::<Writing<'_>>::new(), Few::<*mut u8>::new());
+        for place in &self.outputs {
+            let memory = memory(binding, place.slot)?.write()?;
             place.check(memory.bytes())?;
             outputs.push(memory.start().wrapping_add(place.offset));
+            written.push(memory);
         }
         // An input may lie in the memory of an output; it is reserved already.
-        let places = self.inputs.iter().zip(&self.in_place);
-        let read: Vec<Option<Reading<'_>>> =
-            places.map(|(place, &may)| self.reserve(binding, place, may)).collect::<Result<_>>()?;
         let mut copies = Vec::new();
-        let mut inputs = Vec::with_capacity(read.len());
-        for (place, memory) in self.inputs.iter().zip(&read) {
-            let (start, bytes) = match memory {
-                Some(memory) => (memory.start(), memory.bytes()),
+        let (mut read, mut inputs) = (Few::<Reading<'_>>::new(), Few::<*const u8>::new());
+        for (place, &may) in self.inputs.iter().zip(&self.in_place) {
+            let (start, bytes) = match self.reserve(binding, place, may)? {
+                Some(memory) => {
+                    let found = (memory.start(), memory.bytes());
+                    read.push(memory);
+                    found
+                }
                 None => (written[0].start().cast_const(), written[0].bytes()),
             };
             place.check(bytes)?;

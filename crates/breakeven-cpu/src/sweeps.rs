@@ -1,4 +1,4 @@
-//! Sweeps: softmax and norms over one row that lies without gaps.
+//! Sweeps: softmax and norms over rows that lie without gaps.
 
 use breakeven_ir::{DType, Float, RowWise};
 use fearless_simd::{Simd, SimdBase, SimdNarrow, SimdWiden};
@@ -6,9 +6,36 @@ use fearless_simd::{Simd, SimdBase, SimdNarrow, SimdWiden};
 use crate::domain::BLOCK;
 use crate::folds::{Element, sum_of, sum_of_squares_about};
 use crate::lanes::{Chunk, Lanes, Plain, token};
+use crate::prefetch::prefetch;
 
-/// Works a row of `.2` elements from `.0` to `.1`, which may be the same place.
-pub(crate) type Sweep = unsafe fn(*const u8, *mut u8, usize, f64);
+/// Works rows, none of them empty.
+pub(crate) type Sweep = unsafe fn(&Task);
+
+/// Rows to work: where they lie and where the results go, which may be the same place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    pub from: *const u8,
+    pub to: *mut u8,
+    /// How many rows.
+    pub rows: usize,
+    /// Bytes from row to row, of both sides.
+    pub steps: (isize, isize),
+    /// Elements of a row.
+    pub length: usize,
+    /// Added to a variance.
+    pub epsilon: f64,
+}
+
+impl Task {
+    /// Calls `work(from, to)` for each row.
+    #[inline(always)]
+    fn each<T>(&self, work: impl Fn(*const T, *mut T)) {
+        for row in 0..self.rows as isize {
+            let from = self.from.wrapping_offset(row * self.steps.0);
+            work(from.cast(), self.to.wrapping_offset(row * self.steps.1).cast());
+        }
+    }
+}
 
 /// All sweeps for one instruction set.
 pub(crate) struct Sweeps([(DType, [Sweep; 4]); 2]);
@@ -90,7 +117,7 @@ impl Swept for f64 {
 }
 
 fn all<T: Swept, V: Float + Chunk, S: Simd>() -> [Sweep; 4] {
-    [softmax::<T, V, S>, log_softmax::<T, V, S>, layer_norm::<T, S>, rms_norm::<T, S>]
+    [softmax::<T, V, S>, log_softmax::<T, V, S>, layer_norm::<T, V, S>, rms_norm::<T, V, S>]
 }
 
 /// `f` over `n` elements, in chunks; the last ones padded with zeros.
@@ -139,109 +166,123 @@ unsafe fn largest<T: Swept, S: Simd>(simd: S, from: *const T, n: usize) -> f64 {
     }
 }
 
-/// Leaves `e^(x - max)` at `to` and gives its sum.
+/// Partial sums side by side, as many on every instruction set.
+const WIDE: usize = 64;
+
+/// Gives the sum of `e^(x - max)`; leaves the terms at `to` if there is such a place. The next row lies `next` bytes on.
+///
+/// # Safety
+/// `n` elements must be readable at `from`, and writable at `to`.
 #[inline(always)]
 unsafe fn exponentials<T: Swept, V: Float + Chunk, S: Simd>(
     simd: S,
     from: *const T,
-    to: *mut T,
+    to: Option<*mut T>,
     n: usize,
     max: f64,
+    next: isize,
 ) -> f64 {
     let middle = zero::<T, V>().lit(max);
-    let mut sum = 0.0;
+    let mut total = 0.0;
     for start in (0..n).step_by(BLOCK) {
-        let count = BLOCK.min(n - start);
-        // SAFETY: `start + count <= n`.
+        let (count, to) = (BLOCK.min(n - start), to.map(|to| to.wrapping_add(start)));
+        let whole = count - count % WIDE;
+        let mut sums = [zero::<T, V>(); WIDE];
+        // SAFETY: `start + count <= n`; the tail holds as many elements as there are partial sums.
         unsafe {
-            map::<T, V>(
-                from.add(start),
-                to.add(start),
-                count,
-                #[inline(always)]
-                |x| (x - middle).exp(),
-            );
-            sum += T::sum(simd, to.add(start), count);
+            let from = from.add(start);
+            for at in (0..whole).step_by(WIDE) {
+                // Arithmetic leaves memory idle, which the next row uses; a line is fetched for every register.
+                for line in (0..WIDE * size_of::<T>()).step_by(64) {
+                    prefetch(from.add(at).cast::<u8>().wrapping_offset(next + line as isize));
+                }
+                add_exponentials(from.add(at), to.map(|to| to.add(at)), WIDE / V::LEN, middle, &mut sums);
+            }
+            if whole < count {
+                let mut tail = [T::from_f(f64::NEG_INFINITY); WIDE];
+                std::ptr::copy_nonoverlapping(from.add(whole), tail.as_mut_ptr(), count - whole);
+                let registers = (count - whole).div_ceil(V::LEN);
+                add_exponentials(tail.as_ptr(), Some(tail.as_mut_ptr()), registers, middle, &mut sums);
+                if let Some(to) = to {
+                    std::ptr::copy_nonoverlapping(tail.as_ptr(), to.add(whole), count - whole);
+                }
+            }
+            let mut partial = [T::from_f(0.0); WIDE];
+            for k in 0..WIDE / V::LEN {
+                sums[k].store(partial.as_mut_ptr().add(k * V::LEN).cast());
+            }
+            total += T::sum(simd, partial.as_ptr(), WIDE);
         }
     }
-    sum
+    total
 }
 
-unsafe fn softmax<T: Swept, V: Float + Chunk, S: Simd>(from: *const u8, to: *mut u8, n: usize, _: f64) {
-    // SAFETY: tables of `S` are only built with a value of `S` at hand.
-    let simd = unsafe { token::<S>() };
-    let (from, to) = (from.cast::<T>(), to.cast::<T>());
-    // SAFETY: the caller vouches for `n > 0` elements at both places.
-    simd.vectorize(
-        #[inline(always)]
-        || unsafe {
-            let max = largest(simd, from, n);
-            let sum = exponentials::<T, V, S>(simd, from, to, n, max);
-            let scale = zero::<T, V>().lit(1.0 / sum);
-            map::<T, V>(
-                to,
-                to,
-                n,
-                #[inline(always)]
-                |x| x * scale,
-            );
-        },
-    );
-}
-
-unsafe fn log_softmax<T: Swept, V: Float + Chunk, S: Simd>(from: *const u8, to: *mut u8, n: usize, _: f64) {
-    // SAFETY: tables of `S` are only built with a value of `S` at hand.
-    let simd = unsafe { token::<S>() };
-    let (from, to) = (from.cast::<T>(), to.cast::<T>());
-    let mut kept = [T::from_f(0.0); BLOCK];
-    // SAFETY: the caller vouches for `n > 0` elements at both places.
-    simd.vectorize(
-        #[inline(always)]
-        || unsafe {
-            let max = largest(simd, from, n);
-            let mut sum = 0.0;
-            for start in (0..n).step_by(BLOCK) {
-                let count = BLOCK.min(n - start);
-                sum += exponentials::<T, V, S>(simd, from.add(start), kept.as_mut_ptr(), count, max);
+/// Adds `e^(x - middle)` of some registers to as many sums.
+#[inline(always)]
+unsafe fn add_exponentials<T: Swept, V: Float + Chunk>(
+    from: *const T,
+    to: Option<*mut T>,
+    registers: usize,
+    middle: V,
+    sums: &mut [V; WIDE],
+) {
+    for k in 0..registers {
+        // SAFETY: the caller vouches for so many registers at both places.
+        unsafe {
+            let power = (V::load(from.add(k * V::LEN).cast()) - middle).exp();
+            if let Some(to) = to {
+                power.store(to.add(k * V::LEN).cast());
             }
-            // The two are not added up first: beside a large maximum the logarithm would lose its digits.
-            let (middle, log) = (zero::<T, V>().lit(max), zero::<T, V>().lit(sum.ln()));
-            map::<T, V>(
-                from,
-                to,
-                n,
+            sums[k] = sums[k] + power;
+        }
+    }
+}
+
+macro_rules! sweep {
+    ($($(#[doc = $doc:literal])+ $name:ident($simd:ident, $from:ident, $to:ident, $n:ident, $task:ident) $body:block)+) => {$(
+        $(#[doc = $doc])+
+        unsafe fn $name<T: Swept, V: Float + Chunk, S: Simd>($task: &Task) {
+            // SAFETY: tables of `S` are only built with a value of `S` at hand.
+            let $simd = unsafe { token::<S>() };
+            let $n = $task.length;
+            $simd.vectorize(
                 #[inline(always)]
-                |x| (x - middle) - log,
+                || {
+                    $task.each(
+                        #[inline(always)]
+                        // SAFETY: the caller vouches for `n > 0` elements of each row at both places.
+                        |$from: *const T, $to: *mut T| unsafe { $body },
+                    );
+                },
             );
-        },
-    );
+        }
+    )+};
 }
-
-unsafe fn layer_norm<T: Swept, S: Simd>(from: *const u8, to: *mut u8, n: usize, epsilon: f64) {
-    // SAFETY: tables of `S` are only built with a value of `S` at hand.
-    let simd = unsafe { token::<S>() };
-    let (from, to) = (from.cast::<T>(), to.cast::<T>());
-    // SAFETY: the caller vouches for `n > 0` elements at both places.
-    simd.vectorize(
-        #[inline(always)]
-        || unsafe {
-            let mean = T::total(simd, from, n) / n as f64;
-            let variance = T::squares(simd, from, n, mean) / n as f64;
-            T::shift(simd, from, to, n, mean, 1.0 / (variance + epsilon).sqrt());
-        },
-    );
-}
-
-unsafe fn rms_norm<T: Swept, S: Simd>(from: *const u8, to: *mut u8, n: usize, epsilon: f64) {
-    // SAFETY: tables of `S` are only built with a value of `S` at hand.
-    let simd = unsafe { token::<S>() };
-    let (from, to) = (from.cast::<T>(), to.cast::<T>());
-    // SAFETY: the caller vouches for `n > 0` elements at both places.
-    simd.vectorize(
-        #[inline(always)]
-        || unsafe {
-            let square = T::squares(simd, from, n, 0.0) / n as f64;
-            T::shift(simd, from, to, n, 0.0, 1.0 / (square + epsilon).sqrt());
-        },
-    );
+sweep! {
+    /// `e^(x - max)` over their sum.
+    softmax(simd, from, to, n, task) {
+        let max = largest(simd, from, n);
+        let sum = exponentials::<T, V, S>(simd, from, Some(to), n, max, task.steps.0);
+        let scale = zero::<T, V>().lit(1.0 / sum);
+        map::<T, V>(to, to, n, #[inline(always)] |x| x * scale);
+    }
+    /// The logarithm of that.
+    log_softmax(simd, from, to, n, task) {
+        let max = largest(simd, from, n);
+        let sum = exponentials::<T, V, S>(simd, from, None, n, max, task.steps.0);
+        // The two are not added up first: beside a large maximum the logarithm would lose its digits.
+        let (middle, log) = (zero::<T, V>().lit(max), zero::<T, V>().lit(sum.ln()));
+        map::<T, V>(from, to, n, #[inline(always)] |x| (x - middle) - log);
+    }
+    /// `(x - mean) / sqrt(variance + epsilon)`
+    layer_norm(simd, from, to, n, task) {
+        let mean = T::total(simd, from, n) / n as f64;
+        let variance = T::squares(simd, from, n, mean) / n as f64;
+        T::shift(simd, from, to, n, mean, 1.0 / (variance + task.epsilon).sqrt());
+    }
+    /// `x / sqrt(mean square + epsilon)`
+    rms_norm(simd, from, to, n, task) {
+        let square = T::squares(simd, from, n, 0.0) / n as f64;
+        T::shift(simd, from, to, n, 0.0, 1.0 / (square + task.epsilon).sqrt());
+    }
 }

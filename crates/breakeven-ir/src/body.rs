@@ -39,6 +39,10 @@ pub enum Prim {
     IsNegative,
     Ldexp,
     Exponent,
+    /// The first operand times the second, to the nearest whole number.
+    Nearest,
+    /// A quotient that need not be the nearest one.
+    Quotient,
     TurnRest,
     TurnQuadrant,
     Exp,
@@ -67,13 +71,13 @@ impl Prim {
     /// Operands it takes.
     pub fn arity(self) -> usize {
         use Prim::{
-            Add, And, Atan2, Div, Eq, Larger, Ldexp, Le, Lt, Mul, MulAdd, Or, Pick, Pow, Rem, Shl, Shr, Smaller, Sub,
-            Xor,
+            Add, And, Atan2, Div, Eq, Larger, Ldexp, Le, Lt, Mul, MulAdd, Nearest, Or, Pick, Pow, Quotient, Rem, Shl,
+            Shr, Smaller, Sub, Xor,
         };
         match self {
             Pick | MulAdd => 3,
             Add | Sub | Mul | Div | Rem | Larger | Smaller | Lt | Le | Eq | And | Or | Xor | Shl | Shr | Ldexp
-            | Atan2 | Pow => 2,
+            | Nearest | Quotient | Atan2 | Pow => 2,
             _ => 1,
         }
     }
@@ -132,6 +136,17 @@ pub enum Inst {
     Prim(Prim, [u32; 3]),
     /// A change of type: saturating from float to integer, NaN to 0, anything but 0 to true.
     Cast(u32),
+}
+
+impl Inst {
+    /// The same where operand `id` is at `place[id]`.
+    pub fn moved(self, place: &[u32]) -> Inst {
+        match self {
+            Inst::Prim(p, ids) => Inst::Prim(p, ids.map(|id| place[id as usize])),
+            Inst::Cast(id) => Inst::Cast(place[id as usize]),
+            other => other,
+        }
+    }
 }
 
 /// Instructions in order, each with the type of its result; the last one is the result of the body.

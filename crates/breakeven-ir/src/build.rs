@@ -43,10 +43,17 @@ impl Builder {
 
     /// The body whose result is instruction `result`; what came after it is dropped, and so is what it does not need.
     pub fn finish(self, result: u32) -> Body {
+        Body { insts: self.finish_all(&[result]).0 }
+    }
+
+    /// What all `results` need, and where they are among it.
+    pub fn finish_all(self, results: &[u32]) -> (Vec<(Inst, DType)>, Vec<u32>) {
         let insts = self.insts.into_inner();
         let mut needed = vec![false; insts.len()];
-        needed[result as usize] = true;
-        for id in (0..=result as usize).rev() {
+        for &result in results {
+            needed[result as usize] = true;
+        }
+        for id in (0..insts.len()).rev() {
             if needed[id] {
                 for operand in operands(insts[id].0) {
                     needed[operand as usize] = true;
@@ -57,9 +64,9 @@ impl Builder {
         let mut kept = Vec::new();
         for (id, (inst, dtype)) in insts.into_iter().enumerate().filter(|(id, _)| needed[*id]) {
             place[id] = kept.len() as u32;
-            kept.push((moved(inst, &place), dtype));
+            kept.push((inst.moved(&place), dtype));
         }
-        Body { insts: kept }
+        (kept, results.iter().map(|&result| place[result as usize]).collect())
     }
 }
 
@@ -68,14 +75,6 @@ fn operands(inst: Inst) -> Vec<u32> {
         Inst::Prim(_, ids) => ids.to_vec(),
         Inst::Cast(id) => vec![id],
         Inst::Arg(_) | Inst::Param(_) | Inst::Const(_) => Vec::new(),
-    }
-}
-
-fn moved(inst: Inst, place: &[u32]) -> Inst {
-    match inst {
-        Inst::Prim(p, ids) => Inst::Prim(p, ids.map(|id| place[id as usize])),
-        Inst::Cast(id) => Inst::Cast(place[id as usize]),
-        other => other,
     }
 }
 
@@ -225,6 +224,12 @@ macro_rules! core_floats {
         }
         fn exponent(self) -> Self {
             self.same(Prim::Exponent, &[])
+        }
+        fn nearest(self, scale: f64) -> Self {
+            self.same(Prim::Nearest, &[self.lit(scale)])
+        }
+        fn quotient(self, divisor: Self) -> Self {
+            self.same(Prim::Quotient, &[divisor])
         }
         fn turn_rest(self) -> Self {
             self.same(Prim::TurnRest, &[])

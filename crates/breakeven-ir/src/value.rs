@@ -77,6 +77,28 @@ pub trait Float:
     /// That `k`, modulo 4, as 0, 1, 2 or 3.
     fn turn_quadrant(self) -> Self;
 
+    /// Held between two constants, neither of them 0 nor NaN, the higher one perhaps infinite; NaN stays NaN.
+    #[inline(always)]
+    fn held(self, low: f64, high: f64) -> Self {
+        let held = self.larger(self.lit(low));
+        if high < f64::INFINITY { held.smaller(self.lit(high)) } else { held }
+    }
+    /// The whole number nearest to `self * scale`, for products within 2^22 of 0; where two are about as near, either.
+    #[inline(always)]
+    fn nearest(self, scale: f64) -> Self {
+        (self * scale).round()
+    }
+    /// `self / divisor` within one unit in the last place, for a finite quotient below 2^60 by a divisor in [2^-60, 2^60].
+    /// NaN stays NaN.
+    #[inline(always)]
+    fn quotient(self, divisor: Self) -> Self {
+        self / divisor
+    }
+    /// A number that is not negative, negated where `x` has its sign bit set.
+    #[inline(always)]
+    fn signed_like(self, x: Self) -> Self {
+        Self::pick(x.is_negative(), -self, self)
+    }
     /// `1 / self`
     #[inline(always)]
     fn recip(self) -> Self {

@@ -113,7 +113,12 @@ impl Writer<'_> {
             let product = self.builder.row(mul, at, &[a, b]);
             return Ok(self.builder.row(add, at, &[product, c]));
         }
-        let word = word(prim)?;
+        if prim == Prim::Nearest {
+            let (mul, round) = (word(Prim::Mul)?, word(Prim::Round)?);
+            let product = self.builder.row(mul, at, &[a, b]);
+            return Ok(self.builder.row(round, at, &[product]));
+        }
+        let word = word(if prim == Prim::Quotient { Prim::Div } else { prim })?;
         Ok(self.builder.row(word, at, &[a, b, c][..prim.arity()]))
     }
 

@@ -24,7 +24,7 @@ impl Epilogue {
         places: (Axes, Vec<Axes>, usize),
     ) -> Result<Epilogue, Unsupported> {
         let (out, extras, first) = places;
-        Ok(Epilogue { program: Program::new(&machine.natives, expr, params)?, extras, out, first })
+        Ok(Epilogue { program: Program::new(machine, expr, params)?, extras, out, first })
     }
 
     /// Values are written as they are.
@@ -36,8 +36,13 @@ impl Epilogue {
         &self.out
     }
 
-    pub fn room(&self) -> Room {
-        Room::new(&self.program, self.extras.len() + 2)
+    /// Says that so many elements will be written.
+    pub fn expect(&self, machine: &Machine, elements: usize) {
+        self.program.expect(machine, elements, false);
+    }
+
+    pub fn room(&self) -> Room<'_> {
+        Room::new(self.program.way(false), self.extras.len() + 2)
     }
 
     /// Writes one block of at most [`crate::domain::BLOCK`] values that lie at `values`.
@@ -51,7 +56,7 @@ impl Epilogue {
         values: *const u8,
         inputs: &[*const u8],
         out: *mut u8,
-        room: &mut Room,
+        room: &mut Room<'_>,
     ) {
         // SAFETY: the same contract.
         unsafe { self.write_as(domain, block, values, inputs, (&self.out, out), room) };
@@ -68,7 +73,7 @@ impl Epilogue {
         values: *const u8,
         inputs: &[*const u8],
         (axes, out): (&Axes, *mut u8),
-        room: &mut Room,
+        room: &mut Room<'_>,
     ) {
         room.args[0] = values;
         // SAFETY: the caller's contract; every temporary holds a block.
@@ -79,10 +84,10 @@ impl Epilogue {
             }
             if let Some(place) = domain.direct(axes, block) {
                 let to = out.wrapping_offset(place * axes.width as isize);
-                self.program.run(&room.args, to, block.n, &mut room.scratch);
+                room.run(to, block.n);
             } else {
                 let temp = room.temp(0);
-                self.program.run(&room.args, temp, block.n, &mut room.scratch);
+                room.run(temp, block.n);
                 domain.scatter(axes, out, block, temp);
             }
         }

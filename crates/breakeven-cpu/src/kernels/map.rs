@@ -1,11 +1,15 @@
 //! Elementwise work.
 
 use breakeven_ir::{Map, Unsupported};
+use smallvec::{SmallVec, smallvec};
 
 use super::transpose::Transpose;
 use super::{Bound, Machine, views};
-use crate::domain::{Axes, Block, Domain, Order};
-use crate::program::{Program, Scratch};
+use crate::domain::{Axes, BLOCK, Block, Domain, Order};
+use crate::program::{Program, Scratch, Way};
+
+/// Outputs that bypass the caches start at a multiple of the longest register.
+const STREAM_ALIGN: usize = 64;
 
 /// An expression over a domain.
 #[derive(Debug)]
@@ -15,20 +19,27 @@ pub(crate) struct CpuMap {
     out: Axes,
     inputs: Vec<Axes>,
     transpose: Option<Transpose>,
+    /// Every operand lies without gaps, or is one element.
+    flat: bool,
+    /// The output is large enough to bypass the caches.
+    streams: bool,
     nanoseconds: f64,
 }
 
 impl CpuMap {
     pub fn new(machine: &Machine, kernel: &Map, nanoseconds: f64) -> Result<CpuMap, Unsupported> {
-        let program = Program::new(&machine.natives, &kernel.expr, &kernel.params)?;
         let operands = views([&kernel.out].into_iter().chain(&kernel.inputs));
         let rank = kernel.out.layout.shape.rank();
         let (domain, mut axes) = Domain::new(&operands, 0..rank, Order::Free);
         let inputs = axes.split_off(1);
         let out = axes.remove(0);
+        let uniform = inputs.iter().map(|axes| domain.is_one_in_blocks(axes)).collect();
+        let program = Program::with_uniform(machine, &kernel.expr, &kernel.params, uniform)?;
         let copied = inputs.first().filter(|_| program.identity);
         let transpose = copied.and_then(|input| Transpose::new(&domain, &out, input));
-        Ok(CpuMap { program, domain, out, inputs, transpose, nanoseconds })
+        let flat = out.dense && inputs.iter().all(|axes| axes.dense || domain.is_one(axes));
+        let streams = flat && (domain.elements() * out.width) as u64 >= machine.tuning.stream_bytes;
+        Ok(CpuMap { program, domain, out, inputs, transpose, flat, streams, nanoseconds })
     }
 
     /// # Safety
@@ -43,20 +54,54 @@ impl CpuMap {
                 }
             });
         }
+        let start = bound.output(0).wrapping_offset(self.out.start * self.out.width as isize);
+        let streams = self.streams && start.addr().is_multiple_of(STREAM_ALIGN);
+        self.program.expect(machine, self.domain.elements(), streams);
+        let way = self.program.way(streams);
+        let is_whole = |(k, axes): (usize, &Axes)| axes.dense || way.takes_one(k);
+        if self.flat && way.takes_any_length() && self.inputs.iter().enumerate().all(is_whole) {
+            return machine.split(self.domain.elements().div_ceil(BLOCK), self.nanoseconds, |blocks| {
+                // SAFETY: blocks of one domain do not overlap.
+                unsafe { self.run_of(blocks, bound, way) };
+                if streams {
+                    past_caches();
+                }
+            });
+        }
         machine.split(self.domain.blocks(), self.nanoseconds, |blocks| {
-            let mut room = Room::new(&self.program, self.inputs.len() + 1);
+            let mut room = Room::new(way, self.inputs.len() + 1);
             for which in blocks {
                 // SAFETY: blocks of one domain do not overlap.
                 unsafe { self.block(&self.domain.block(which), bound, &mut room) };
             }
+            if streams {
+                past_caches();
+            }
         });
     }
 
-    unsafe fn block(&self, block: &Block, bound: Bound<'_>, room: &mut Room) {
+    /// Many blocks at once.
+    unsafe fn run_of(&self, blocks: std::ops::Range<usize>, bound: Bound<'_>, way: Way<'_>) {
+        let (first, end) = (blocks.start * BLOCK, (blocks.end * BLOCK).min(self.domain.elements()));
+        let place = |axes: &Axes| {
+            let element = axes.start + if axes.dense { first as isize } else { 0 };
+            element * axes.width as isize
+        };
+        let inputs = self.inputs.iter().enumerate();
+        let args: SmallVec<[*const u8; 8]> =
+            inputs.map(|(k, axes)| bound.input(k).wrapping_offset(place(axes))).collect();
+        let out = bound.output(0).wrapping_offset(place(&self.out));
+        // SAFETY: operands hold the domain, and a way that takes any length needs no memory of its own.
+        unsafe { way.run(&args, out, end - first, &mut Scratch::default()) };
+    }
+
+    unsafe fn block(&self, block: &Block, bound: Bound<'_>, room: &mut Room<'_>) {
         // SAFETY: operands hold the domain; every temporary holds a block.
         unsafe {
             for (k, axes) in self.inputs.iter().enumerate() {
-                room.args[k] = if let Some(place) = self.domain.direct(axes, block) {
+                room.args[k] = if room.way.takes_one(k) {
+                    bound.input(k).wrapping_offset(self.domain.place(axes, block) * axes.width as isize)
+                } else if let Some(place) = self.domain.direct(axes, block) {
                     bound.input(k).wrapping_offset(place * axes.width as isize)
                 } else {
                     let temp = room.temp(k + 1);
@@ -67,30 +112,41 @@ impl CpuMap {
             let out = bound.output(0);
             if let Some(place) = self.domain.direct(&self.out, block) {
                 let to = out.wrapping_offset(place * self.out.width as isize);
-                self.program.run(&room.args, to, block.n, &mut room.scratch);
+                room.run(to, block.n);
             } else {
                 let temp = room.temp(0);
-                self.program.run(&room.args, temp, block.n, &mut room.scratch);
+                room.run(temp, block.n);
                 self.domain.scatter(&self.out, out, block, temp);
             }
         }
     }
 }
 
-/// What one thread needs to run a program: temporaries, made when they are first needed, and places of arguments.
-#[derive(Debug)]
-pub(super) struct Room {
-    pub scratch: Scratch,
-    pub args: Vec<*const u8>,
-    temps: Vec<Option<Scratch>>,
+/// Waits until what was written past the caches is where others see it.
+fn past_caches() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every processor of the architecture has it.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
 }
 
-impl Room {
-    pub fn new(program: &Program, temps: usize) -> Room {
+/// What one thread needs to run a program: temporaries, made when they are first needed, and places of arguments.
+#[derive(Debug)]
+pub(super) struct Room<'a> {
+    way: Way<'a>,
+    scratch: Scratch,
+    pub args: SmallVec<[*const u8; 8]>,
+    temps: SmallVec<[Option<Scratch>; 4]>,
+}
+
+impl<'a> Room<'a> {
+    pub fn new(way: Way<'a>, temps: usize) -> Room<'a> {
         let none = std::iter::repeat_with(|| None);
         Room {
-            scratch: program.scratch(),
-            args: vec![std::ptr::null(); temps.max(1)],
+            way,
+            scratch: way.scratch(),
+            args: smallvec![std::ptr::null(); temps.max(1)],
             temps: none.take(temps).collect(),
         }
     }
@@ -98,5 +154,14 @@ impl Room {
     /// A block of memory.
     pub fn temp(&mut self, index: usize) -> *mut u8 {
         self.temps[index].get_or_insert_with(|| Scratch::new(1)).start()
+    }
+
+    /// Computes `n` elements of the arguments.
+    ///
+    /// # Safety
+    /// As [`Way::run`].
+    pub unsafe fn run(&mut self, out: *mut u8, n: usize) {
+        // SAFETY: the same contract.
+        unsafe { self.way.run(&self.args, out, n, &mut self.scratch) };
     }
 }

@@ -90,6 +90,7 @@ impl CpuMatMul {
         let (rows, columns) = self.tile;
         let down = self.shapes.m.div_ceil(rows);
         let tiles = down * self.shapes.n.div_ceil(columns);
+        self.post.expect(machine, self.batch.elements() * self.shapes.m * self.shapes.n);
         machine.split(self.batch.elements() * tiles, self.nanoseconds, |units| {
             let mut room = TileRoom::new(self);
             for unit in units {
@@ -101,7 +102,7 @@ impl CpuMatMul {
         });
     }
 
-    unsafe fn tile(&self, batch: usize, (i, j): (usize, usize), bound: Bound<'_>, room: &mut TileRoom) {
+    unsafe fn tile(&self, batch: usize, (i, j): (usize, usize), bound: Bound<'_>, room: &mut TileRoom<'_>) {
         let at = self.batch.run(batch, 1);
         let place = |k: usize| self.batch.place(&self.across[k], &at);
         let s = &self.shapes;
@@ -159,15 +160,15 @@ fn batches(shape: &Shape, operands: &[(&breakeven_ir::Layout, usize)]) -> (Domai
 }
 
 /// What one thread needs.
-struct TileRoom {
-    post: super::map::Room,
+struct TileRoom<'a> {
+    post: super::map::Room<'a>,
     bases: Vec<*const u8>,
     sums: Scratch,
     packed: Scratch,
 }
 
-impl TileRoom {
-    fn new(of: &CpuMatMul) -> TileRoom {
+impl<'a> TileRoom<'a> {
+    fn new(of: &'a CpuMatMul) -> TileRoom<'a> {
         let elements = if of.direct.is_some() { 0 } else { of.tile.0 * of.tile.1 };
         TileRoom {
             post: of.post.room(),

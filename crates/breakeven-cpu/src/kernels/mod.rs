@@ -15,10 +15,13 @@ mod scatter;
 mod sort;
 mod transpose;
 
+use std::sync::Arc;
+
 use breakeven_device::DeviceError;
 use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Unsupported};
 
 use crate::Tuning;
+use crate::jit::CodeLedger;
 use crate::natives::Natives;
 use crate::spare::Spare;
 use crate::team::Team;
@@ -38,6 +41,8 @@ use sort::CpuSort;
 pub(crate) struct Machine {
     pub natives: Natives,
     pub team: Team,
+    /// What generated code there is.
+    pub code: Arc<CodeLedger>,
     pub tuning: Tuning,
     pub spare: Spare,
 }
@@ -51,7 +56,7 @@ pub(crate) enum Compiled {
     Map(CpuMap),
     Reduce(Box<CpuReduce>),
     Scan(CpuScan),
-    RowWise(CpuRowWise),
+    RowWise(Box<CpuRowWise>),
     Sort(CpuSort),
     MatMul(CpuMatMul),
     Conv(Box<CpuConv>),
@@ -70,7 +75,7 @@ pub(crate) fn compile(machine: &Machine, kernel: &Kernel) -> Result<Compiled, Un
         Kernel::Map(k) => Compiled::Map(CpuMap::new(machine, k, ns)?),
         Kernel::Reduce(k) => Compiled::Reduce(Box::new(CpuReduce::new(machine, k, ns)?)),
         Kernel::Scan(k) => Compiled::Scan(CpuScan::new(k, ns)?),
-        Kernel::RowWise(k) => Compiled::RowWise(CpuRowWise::new(machine, k, ns)?),
+        Kernel::RowWise(k) => Compiled::RowWise(Box::new(CpuRowWise::new(machine, k, ns)?)),
         Kernel::Sort(k) => Compiled::Sort(CpuSort::new(k, ns)),
         Kernel::MatMul(k) => Compiled::MatMul(CpuMatMul::new(machine, k, ns)?),
         Kernel::Conv(k) => Compiled::Conv(Box::new(CpuConv::new(machine, k, ns)?)),
@@ -178,7 +183,7 @@ impl Machine {
     }
 
     /// Core primitives of one element, subexpressions that rows share counted for each.
-    fn flops(&self, expr: &Expr) -> f64 {
+    pub fn flops(&self, expr: &Expr) -> f64 {
         let one =
             |(item, _): &(Item, DType)| if let Item::Row(row, _) = item { self.natives.row_flops(*row) } else { 0.0 };
         expr.items().iter().map(one).sum()

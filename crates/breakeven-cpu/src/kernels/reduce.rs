@@ -38,7 +38,7 @@ impl CpuReduce {
         let fold =
             fold.ok_or_else(|| Unsupported(format!("the CPU does not fold {dtype} by {}", kernel.fold.name())))?;
         let (pre_params, post_params) = kernel.params.split_at(kernel.pre.params());
-        let pre = Program::new(&machine.natives, &kernel.pre, pre_params)?;
+        let pre = Program::new(machine, &kernel.pre, pre_params)?;
         let (pre_inputs, extras) = kernel.inputs.split_at(kernel.pre.args().len());
         let rank = kernel.outer.rank();
         let places = kernel.outs.iter().chain(extras).chain(pre_inputs);
@@ -71,6 +71,8 @@ impl CpuReduce {
     /// # Safety
     /// As [`super::Compiled::run`].
     pub unsafe fn run(&self, machine: &Machine, bound: Bound<'_>) {
+        self.pre.expect(machine, self.outer.elements() * self.inner.elements(), false);
+        self.post.expect(machine, self.outer.elements());
         let runs = self.inner.blocks().div_ceil(RUN);
         if !self.by_columns && runs > 1 && self.outer.elements() < 4 * machine.team.threads() {
             // SAFETY: the same contract.
@@ -122,7 +124,7 @@ impl CpuReduce {
     }
 
     /// Folds the rows of a block of the outer domain, one after the other.
-    unsafe fn fold_rows(&self, block: &Block, bound: Bound<'_>, room: &mut ReduceRoom) {
+    unsafe fn fold_rows(&self, block: &Block, bound: Bound<'_>, room: &mut ReduceRoom<'_>) {
         let runs = self.inner.blocks().div_ceil(RUN);
         for i in 0..block.n {
             let mut folded = Partial::default();
@@ -136,7 +138,7 @@ impl CpuReduce {
     }
 
     /// Folds run number `run` of row number `row`.
-    unsafe fn fold_run(&self, row: usize, run: usize, bound: Bound<'_>, room: &mut ReduceRoom) -> Partial {
+    unsafe fn fold_run(&self, row: usize, run: usize, bound: Bound<'_>, room: &mut ReduceRoom<'_>) -> Partial {
         let at = self.outer.run(row, 1);
         for (k, (outer, _)) in self.operands.iter().enumerate() {
             let place = self.outer.place(outer, &at) * outer.width as isize;
@@ -159,7 +161,7 @@ impl CpuReduce {
     }
 
     /// Folds every row of a block of the outer domain at once, element by element.
-    unsafe fn fold_columns(&self, block: &Block, bound: Bound<'_>, room: &mut ReduceRoom) {
+    unsafe fn fold_columns(&self, block: &Block, bound: Bound<'_>, room: &mut ReduceRoom<'_>) {
         let mut columns = Columns::new();
         // SAFETY: operands hold both domains; every temporary holds a block.
         unsafe {
@@ -193,7 +195,7 @@ impl CpuReduce {
         element: usize,
         block: &Block,
         bound: Bound<'_>,
-        room: &mut ReduceRoom,
+        room: &mut ReduceRoom<'_>,
     ) -> *const u8 {
         let at = self.inner.run(element, 1);
         // SAFETY: operands hold both domains; every temporary holds a block.
@@ -208,18 +210,18 @@ impl CpuReduce {
     }
 
     /// `pre` of the arguments at hand.
-    unsafe fn values(&self, n: usize, room: &mut ReduceRoom) -> *const u8 {
+    unsafe fn values(&self, n: usize, room: &mut ReduceRoom<'_>) -> *const u8 {
         if self.pre.identity {
             return room.pre.args[0];
         }
         let to = room.pre.temp(0);
         // SAFETY: arguments hold `n` elements, the temporary a block.
-        unsafe { self.pre.run(&room.pre.args, to, n, &mut room.pre.scratch) };
+        unsafe { room.pre.run(to, n) };
         to
     }
 
     /// Puts the results of one row in place `i` of the block's results.
-    unsafe fn finish(&self, folded: Partial, i: usize, room: &mut ReduceRoom) {
+    unsafe fn finish(&self, folded: Partial, i: usize, room: &mut ReduceRoom<'_>) {
         let place = |results: &mut Scratch| results.start().wrapping_add(i * self.width);
         let to = [place(&mut room.results[0]), place(&mut room.results[1])];
         // SAFETY: the results hold a block.
@@ -227,7 +229,7 @@ impl CpuReduce {
     }
 
     /// Writes the results of a block.
-    unsafe fn write(&self, block: &Block, bound: Bound<'_>, room: &mut ReduceRoom) {
+    unsafe fn write(&self, block: &Block, bound: Bound<'_>, room: &mut ReduceRoom<'_>) {
         // SAFETY: the caller's contract.
         unsafe {
             let [values, more] = room.results.each_mut().map(Scratch::start);
@@ -246,17 +248,17 @@ fn is_upright(outer: &Domain, inner: &Domain, (across, along): &(Axes, Axes)) ->
 }
 
 /// What one thread needs.
-struct ReduceRoom {
-    pre: Room,
-    post: Room,
+struct ReduceRoom<'a> {
+    pre: Room<'a>,
+    post: Room<'a>,
     bases: Vec<*const u8>,
     results: [Scratch; 2],
 }
 
-impl ReduceRoom {
-    fn new(of: &CpuReduce) -> ReduceRoom {
+impl<'a> ReduceRoom<'a> {
+    fn new(of: &'a CpuReduce) -> ReduceRoom<'a> {
         ReduceRoom {
-            pre: Room::new(&of.pre, of.operands.len() + 1),
+            pre: Room::new(of.pre.way(false), of.operands.len() + 1),
             post: of.post.room(),
             bases: vec![std::ptr::null(); of.operands.len()],
             results: [(); 2].map(|()| Scratch::of_bytes(8 * COLUMNS)),

@@ -7,7 +7,7 @@ use super::map::Room;
 use super::{Bound, Machine, views};
 use crate::domain::{Axes, BLOCK, Domain, Order};
 use crate::program::{Program, Scratch};
-use crate::sweeps::Sweep;
+use crate::sweeps::{Sweep, Task};
 
 /// A sweep over every row of a domain.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl CpuRowWise {
         Ok(CpuRowWise {
             sweep,
             epsilon,
-            pre: Program::new(&machine.natives, &kernel.pre, pre_params)?,
+            pre: Program::new(machine, &kernel.pre, pre_params)?,
             post,
             rows,
             row,
@@ -62,9 +62,15 @@ impl CpuRowWise {
     /// # Safety
     /// As [`super::Compiled::run`].
     pub unsafe fn run(&self, machine: &Machine, bound: Bound<'_>) {
+        self.pre.expect(machine, self.rows.elements() * self.length, false);
+        self.post.expect(machine, self.rows.elements() * self.length);
         machine.split(self.rows.elements(), self.nanoseconds, |rows| {
+            if let Some(task) = self.plain(rows.clone(), bound) {
+                // SAFETY: operands hold the rows, which do not overlap.
+                return unsafe { (self.sweep)(&task) };
+            }
             let mut room = RowRoom {
-                pre: Room::new(&self.pre, self.along.len() + 1),
+                pre: Room::new(self.pre.way(false), self.along.len() + 1),
                 post: self.post.room(),
                 bases: vec![std::ptr::null(); self.across.len()],
                 row: Scratch::default(),
@@ -76,7 +82,28 @@ impl CpuRowWise {
         });
     }
 
-    unsafe fn one_row(&self, row: usize, bound: Bound<'_>, room: &mut RowRoom) {
+    /// All of `rows` at once, where they lie at even distances and go without gaps to where their results belong.
+    fn plain(&self, rows: std::ops::Range<usize>, bound: Bound<'_>) -> Option<Task> {
+        let whole = self.row.run(0, self.length);
+        let [along] = self.along.as_slice() else { return None };
+        let is_plain = self.pre.identity && self.post.is_identity() && self.rows.rank() <= 1;
+        let (from, to) = (self.row.direct(along, &whole)?, self.row.direct(self.post.out(), &whole)?);
+        let width = self.width as isize;
+        let at = self.rows.run(rows.start, 1);
+        let place = |axes: &Axes, first: isize| (self.rows.place(axes, &at) + first) * width;
+        let step = |axes: &Axes| self.rows.last_step(axes) * width;
+        let [across] = self.across.as_slice() else { return None };
+        is_plain.then(|| Task {
+            from: bound.input(0).wrapping_offset(place(across, from)),
+            to: bound.output(0).wrapping_offset(place(&self.out_across, to)),
+            rows: rows.len(),
+            steps: (step(across), step(&self.out_across)),
+            length: self.length,
+            epsilon: self.epsilon,
+        })
+    }
+
+    unsafe fn one_row(&self, row: usize, bound: Bound<'_>, room: &mut RowRoom<'_>) {
         let at = self.rows.run(row, 1);
         for (k, axes) in self.across.iter().enumerate() {
             let place = self.rows.place(axes, &at) * axes.width as isize;
@@ -93,7 +120,8 @@ impl CpuRowWise {
         unsafe {
             let to = target.unwrap_or_else(|| room.row(self.length * self.width));
             let from = self.prepared(to, room);
-            (self.sweep)(from, to, self.length, self.epsilon);
+            let (length, epsilon) = (self.length, self.epsilon);
+            (self.sweep)(&Task { from, to, rows: 1, steps: (0, 0), length, epsilon });
             if target.is_none() {
                 self.finish(to, out, room);
             }
@@ -101,7 +129,7 @@ impl CpuRowWise {
     }
 
     /// `pre` of the row: where it lies already, or at `to`.
-    unsafe fn prepared(&self, to: *mut u8, room: &mut RowRoom) -> *const u8 {
+    unsafe fn prepared(&self, to: *mut u8, room: &mut RowRoom<'_>) -> *const u8 {
         if self.pre.identity {
             let whole = self.row.run(0, self.length);
             // SAFETY: the operand holds the row, and `to` has room for it.
@@ -116,14 +144,14 @@ impl CpuRowWise {
                     room.pre.args[k] = self.row.fetch(axes, room.bases[k], &block, temp);
                 }
                 let place = to.wrapping_add(start * self.width);
-                self.pre.run(&room.pre.args, place, block.n, &mut room.pre.scratch);
+                room.pre.run(place, block.n);
             }
         }
         to
     }
 
     /// `post` of the row at `values`.
-    unsafe fn finish(&self, values: *const u8, out: *mut u8, room: &mut RowRoom) {
+    unsafe fn finish(&self, values: *const u8, out: *mut u8, room: &mut RowRoom<'_>) {
         for start in (0..self.length).step_by(BLOCK) {
             let block = self.row.run(start, BLOCK.min(self.length - start));
             let values = values.wrapping_add(start * self.width);
@@ -134,15 +162,15 @@ impl CpuRowWise {
 }
 
 /// What one thread needs.
-struct RowRoom {
-    pre: Room,
-    post: Room,
+struct RowRoom<'a> {
+    pre: Room<'a>,
+    post: Room<'a>,
     /// Where this row of each input starts.
     bases: Vec<*const u8>,
     row: Scratch,
 }
 
-impl RowRoom {
+impl RowRoom<'_> {
     fn row(&mut self, bytes: usize) -> *mut u8 {
         if self.row.bytes() < bytes {
             self.row = Scratch::of_bytes(bytes);

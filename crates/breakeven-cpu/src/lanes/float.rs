@@ -1,10 +1,12 @@
 //! f32 lanes: the floating-point primitives.
 
 use breakeven_ir::{Float, Number};
-use fearless_simd::{Bytes, Simd, SimdFloat, SimdInt, SimdMask};
+use fearless_simd::{Bytes, Simd, SimdBase, SimdFloat, SimdInt, SimdMask};
 
 use super::turn::{rest_and_quadrant, turns};
-use super::{LaneMask, Lanes};
+#[cfg(target_arch = "x86_64")]
+use super::wide;
+use super::{LaneMask, Lanes, fuses, is_avx512, picks_nan};
 
 /// Lowest and highest `n` for which `2^n` is a normal f32.
 const LOWEST: f64 = -126.0;
@@ -62,7 +64,42 @@ impl<S: Simd> Float for Lanes<S> {
         LaneMask(self.0.is_sign_negative())
     }
     #[inline(always)]
+    fn held(self, low: f64, high: f64) -> Self {
+        if picks_nan::<S>() {
+            return Lanes(self.lit(high).0.min(self.lit(low).0.max(self.0)));
+        }
+        self.larger(self.lit(low)).smaller(self.lit(high))
+    }
+    #[inline(always)]
+    fn nearest(self, scale: f64) -> Self {
+        // Beside this number a f32 has no room for a fraction, so that the addition rounds it away.
+        const NO_FRACTION: f64 = 12_582_912.0;
+        self.mul_add(self.lit(scale), self.lit(NO_FRACTION)) - NO_FRACTION
+    }
+    #[inline(always)]
+    fn quotient(self, divisor: Self) -> Self {
+        if !fuses::<S>() {
+            return self / divisor;
+        }
+        let mut inverse = Lanes(divisor.0.approximate_recip());
+        if !is_avx512::<S>() {
+            let error = Lanes(-divisor.0).mul_add(inverse, self.lit(1.0));
+            inverse = error.mul_add(inverse, inverse);
+        }
+        let first = self * inverse;
+        let rest = Lanes(-divisor.0).mul_add(first, self);
+        rest.mul_add(inverse, first)
+    }
+    #[inline(always)]
+    fn signed_like(self, x: Self) -> Self {
+        Lanes(self.0.copysign(x.0))
+    }
+    #[inline(always)]
     fn ldexp(self, n: Self) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if is_avx512::<S>() {
+            return wide::ldexp(self, n);
+        }
         let usual = n.abs().le(n.lit(-LOWEST));
         if Self::all(usual) {
             return self * Self::power_of_two(n);

@@ -3,11 +3,15 @@
 mod float;
 mod number;
 mod plain;
+mod sets;
 mod turn;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 use number::LaneMask;
 pub(crate) use number::{Lanes, token};
 pub(crate) use plain::Plain;
+use sets::{fuses, is_avx512, picks_nan};
 
 use breakeven_ir::Number;
 

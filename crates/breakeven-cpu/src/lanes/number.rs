@@ -1,12 +1,11 @@
 //! f32 lanes: arithmetic, comparisons, loads and stores.
 
-use std::any::TypeId;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Sub};
 
 use breakeven_ir::{Mask, Number};
-use fearless_simd::{ExtractToken, Fallback, Select, Simd, SimdBase, SimdMask};
+use fearless_simd::{ExtractToken, Select, Simd, SimdBase, SimdMask};
 
-use super::Chunk;
+use super::{Chunk, picks_nan};
 
 /// As many f32 as one register of `S` holds.
 #[derive(Clone, Copy, Debug)]
@@ -28,13 +27,6 @@ impl<S: Simd> Lanes<S> {
         let lanes = self.0.as_slice();
         Lanes(S::f32s::from_fn(self.simd(), |i| f(lanes[i])))
     }
-}
-
-/// True where the instructions for maximum and minimum give a NaN in their second operand: those of x86 give the second
-/// operand whenever they cannot compare, those of NEON give any NaN.
-#[inline(always)]
-fn picks_nan<S: Simd>() -> bool {
-    cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) && TypeId::of::<S>() != TypeId::of::<Fallback>()
 }
 
 macro_rules! operators {

@@ -9,14 +9,16 @@ use breakeven_device::{
 };
 use breakeven_ir::{DType, Kernel, Launch, Layout, Operand, Scalar, Shape};
 
-/// A device of each available instruction set, with one thread and with two that share even the smallest work.
+/// A device of each available instruction set, with one thread and with two that share even the smallest work. Code is
+/// generated for everything that has some; with two threads, every output bypasses the caches where one may.
 pub fn devices() -> Vec<CpuDevice> {
     let sets = Isa::ALL.into_iter().filter(|isa| isa.is_available());
     sets.flat_map(|isa| [1, 2].map(|threads| device(isa, threads))).collect()
 }
 
 pub fn device(isa: Isa, threads: usize) -> CpuDevice {
-    let tuning = Tuning { part_ns: 1.0, ..Tuning::default() };
+    let stream_bytes = if threads == 1 { u64::MAX } else { 0 };
+    let tuning = Tuning { part_ns: 1.0, code_ns: 0.0, stream_bytes, ..Tuning::default() };
     CpuDevice::new(CpuOptions { threads: Some(threads), isa: Some(isa), poison: true, tuning, ..CpuOptions::default() })
         .expect("it is available")
 }

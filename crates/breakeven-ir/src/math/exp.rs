@@ -1,6 +1,6 @@
 //! Exponentials and what is made of them.
 
-use super::{clamp, polynomial, with_sign_of};
+use super::polynomial;
 use crate::Float;
 
 const LOG2_E: f64 = std::f64::consts::LOG2_E;
@@ -15,18 +15,24 @@ fn expm1_small<V: Float>(r: V) -> V {
     (r * r).mul_add(p, r)
 }
 
+/// `e^r` for `|r| <= ln2 / 2`.
+#[inline(always)]
+fn exp_small<V: Float>(r: V) -> V {
+    polynomial(r, [1.393_535_4e-3, 8.363_297e-3, 4.166_646_3e-2, 1.666_657_6e-1, 0.5, 1.0, 1.0])
+}
+
 /// `x = n * ln2 + r` with `|r| <= ln2 / 2`; gives (n, r).
 #[inline(always)]
 fn split_ln2<V: Float>(x: V) -> (V, V) {
-    let n = (x * LOG2_E).round();
+    let n = x.nearest(LOG2_E);
     (n, n.mul_add(x.lit(-LN2_LOW), n.mul_add(x.lit(-LN2_HIGH), x)))
 }
 
 /// `e^x`
 #[inline(always)]
 pub fn exp<V: Float>(x: V) -> V {
-    let (n, r) = split_ln2(clamp(x, -105.0, 89.0));
-    (expm1_small(r) + 1.0).ldexp(n)
+    let (n, r) = split_ln2(x.held(-105.0, 89.0));
+    exp_small(r).ldexp(n)
 }
 
 /// `2^f` for `|f| <= 1/2`.
@@ -39,15 +45,15 @@ pub(super) fn exp2_small<V: Float>(f: V) -> V {
 /// `2^x`
 #[inline(always)]
 pub fn exp2<V: Float>(x: V) -> V {
-    let x = clamp(x, -151.0, 129.0);
-    let n = x.round();
+    let x = x.held(-151.0, 129.0);
+    let n = x.nearest(1.0);
     exp2_small(x - n).ldexp(n)
 }
 
 /// `e^x - 1`
 #[inline(always)]
 pub fn expm1<V: Float>(x: V) -> V {
-    let held = clamp(x, -20.0, 89.0);
+    let held = x.held(-20.0, 89.0);
     let (n, r) = split_ln2(held);
     // 2^n * (e^r - 1) + (2^n - 1), halved so that 2^n does not overflow before the result does.
     let half = x.lit(1.0).ldexp(n - 1.0);
@@ -59,7 +65,7 @@ pub fn expm1<V: Float>(x: V) -> V {
 #[inline(always)]
 fn half_exp<V: Float>(a: V) -> V {
     let (n, r) = split_ln2(a.smaller(a.lit(90.0)));
-    (expm1_small(r) + 1.0).ldexp(n - 1.0)
+    exp_small(r).ldexp(n - 1.0)
 }
 
 /// Hyperbolic sine.
@@ -71,7 +77,7 @@ pub fn sinh<V: Float>(x: V) -> V {
     let near = (p * z).mul_add(a, a);
     let half = half_exp(a);
     let far = half - half.lit(0.25) / half;
-    with_sign_of(V::pick(a.lt(a.lit(1.0)), near, far), x)
+    V::pick(a.lt(a.lit(1.0)), near, far).signed_like(x)
 }
 
 /// Hyperbolic cosine.
@@ -81,17 +87,12 @@ pub fn cosh<V: Float>(x: V) -> V {
     half + half.lit(0.25) / half
 }
 
-/// Hyperbolic tangent.
+/// Hyperbolic tangent, `m / (m + 2)` with `m = e^2x - 1`.
 #[inline(always)]
 pub fn tanh<V: Float>(x: V) -> V {
-    let a = x.abs();
-    let z = a * a;
-    let c = [-6.297_663_3e-3, 2.113_278_4e-2, -5.387_937_3e-2, 1.333_296_3e-1, -3.333_333_1e-1];
-    let near = (polynomial(z, c) * z).mul_add(a, a);
-    // 1 - 2 / (e^2a + 1); beyond 9.02 that is 1.
-    let turns = a.smaller(a.lit(9.1)) * (2.0 * LOG2_E);
-    let n = turns.round();
-    let power = exp2_small(turns - n).ldexp(n);
-    let far = a.lit(1.0) - a.lit(2.0) / (power + 1.0);
-    with_sign_of(V::pick(a.lt(a.lit(0.6)), near, far), x)
+    // Beyond 9.02 it is 1. Where m is positive, errors of its own nearly cancel.
+    let (n, r) = split_ln2(x.held(-9.1, 9.1).abs() * 2.0);
+    let power = x.lit(1.0).ldexp(n);
+    let m = expm1_small(r).mul_add(power, power - 1.0);
+    m.quotient(m + 2.0).signed_like(x)
 }

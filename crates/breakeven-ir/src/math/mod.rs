@@ -30,18 +30,6 @@ fn polynomial<V: Float, const N: usize>(x: V, coefficients: [f64; N]) -> V {
     sum
 }
 
-/// `x` held between `low` and `high`; NaN stays NaN.
-#[inline(always)]
-fn clamp<V: Float>(x: V, low: f64, high: f64) -> V {
-    x.larger(x.lit(low)).smaller(x.lit(high))
-}
-
-/// The non-negative `magnitude`, negated where `x` has its sign bit set.
-#[inline(always)]
-fn with_sign_of<V: Float>(magnitude: V, x: V) -> V {
-    V::pick(x.is_negative(), -magnitude, magnitude)
-}
-
 /// `x` rounded to a multiple of `1 / steps`, a power of two: a short number whose products with short numbers are exact.
 #[inline(always)]
 fn rounded_to<V: Float>(x: V, steps: f64) -> V {

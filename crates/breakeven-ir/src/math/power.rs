@@ -2,7 +2,7 @@
 
 use super::exp::exp2_small;
 use super::log::split;
-use super::{clamp, polynomial, rounded_to};
+use super::{polynomial, rounded_to};
 use crate::Float;
 
 /// `x` as a sum of two numbers of half as many bits. Multiplying by 4096 is exact, so fusing changes nothing.
@@ -65,12 +65,12 @@ fn log2_sum<V: Float>(whole: V, low: V, short: V, rest: V) -> (V, V) {
 fn magnitude<V: Float>(x: V, y: V) -> V {
     let (high, low) = log2_long(x.abs());
     // Past 2^32 every power but that of 1 is 0 or infinite.
-    let y = clamp(y, -4_294_967_296.0, 4_294_967_296.0);
+    let y = y.held(-4_294_967_296.0, 4_294_967_296.0);
     let ((a, b), (c, d)) = (halves(y), halves(high));
     let main = a * c;
     let rest = y.mul_add(low, a.mul_add(d, b * high));
-    let main = clamp(main, -200.0, 200.0);
-    let rest = clamp(rest, -9.0, 9.0);
+    let main = main.held(-200.0, 200.0);
+    let rest = rest.held(-9.0, 9.0);
     let n = (main + rest).round();
     exp2_small((main - n) + rest).ldexp(n)
 }

@@ -1,6 +1,6 @@
 //! Sine and its relatives.
 
-use super::{polynomial, with_sign_of};
+use super::polynomial;
 use crate::Float;
 
 const HALF_PI: f64 = 1.570_796_370_506_286_6;
@@ -89,7 +89,7 @@ pub fn atan<V: Float>(x: V) -> V {
     let one = a.lit(1.0);
     let steep = one.lt(a);
     let angle = atan_unit(V::pick(steep, one, a) / V::pick(steep, a, one));
-    with_sign_of(V::pick(steep, -((angle - HALF_PI_LOW) - HALF_PI), angle), x)
+    V::pick(steep, -((angle - HALF_PI_LOW) - HALF_PI), angle).signed_like(x)
 }
 
 /// Angle of the point (x, y).
@@ -105,7 +105,7 @@ pub fn atan2<V: Float>(y: V, x: V) -> V {
     let angle = atan_unit(ratio);
     let base = V::pick(steep, x.lit(HALF_PI), V::pick(x.is_negative(), x.lit(2.0 * HALF_PI), zero));
     let turned = V::pick(steep ^ x.is_negative(), -angle, angle);
-    with_sign_of(base + base.mul_add(x.lit(HALF_PI_LOW / HALF_PI), turned), y)
+    (base + base.mul_add(x.lit(HALF_PI_LOW / HALF_PI), turned)).signed_like(y)
 }
 
 /// `(arc sine of s, s)` for `s` the nearer of `a` and, where `a` is past a half, the sine of half the complement.
@@ -123,14 +123,14 @@ fn asin_half<V: Float>(a: V) -> (V::Mask, V) {
 #[inline(always)]
 pub fn asin<V: Float>(x: V) -> V {
     let (far, half) = asin_half(x.abs());
-    with_sign_of(V::pick(far, -((half + half - HALF_PI_LOW) - HALF_PI), half), x)
+    V::pick(far, -((half + half - HALF_PI_LOW) - HALF_PI), half).signed_like(x)
 }
 
 /// Arc cosine.
 #[inline(always)]
 pub fn acos<V: Float>(x: V) -> V {
     let (far, half) = asin_half(x.abs());
-    let near = -((with_sign_of(half, x) - HALF_PI_LOW) - HALF_PI);
+    let near = -((half.signed_like(x) - HALF_PI_LOW) - HALF_PI);
     let twice = half + half;
     let left = -((twice - 2.0 * HALF_PI_LOW) - 2.0 * HALF_PI);
     V::pick(far, V::pick(x.is_negative(), left, twice), near)

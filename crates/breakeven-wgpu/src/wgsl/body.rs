@@ -54,7 +54,7 @@ fn is_added(prim: Prim, place: usize) -> bool {
 fn operand(body: &Body, prim: Prim, place: usize, ids: [u32; 3]) -> String {
     let id = ids[place];
     let (inst, dtype) = body.insts()[id as usize];
-    if place < 2 && ids[0] == ids[1] && dtype == DType::F32 && matches!(prim, Prim::Sub | Prim::Div) {
+    if place < 2 && ids[0] == ids[1] && dtype == DType::F32 && matches!(prim, Prim::Sub | Prim::Div | Prim::Quotient) {
         // On one side only: a value hidden twice the same way is one value again.
         return if place == 0 { format!("v{id}") } else { format!("f_hold(v{id})") };
     }

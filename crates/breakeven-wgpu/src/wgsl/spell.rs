@@ -59,6 +59,8 @@ fn float(prim: Prim, a: &str, b: &str, c: &str) -> String {
         Prim::Ceil => format!("ceil({a})"),
         Prim::Trunc => format!("trunc({a})"),
         Prim::Round => format!("round({a})"),
+        Prim::Nearest => format!("round({a} * {b})"),
+        Prim::Quotient => format!("{a} / {b}"),
         Prim::Sqrt => format!("sqrt({a})"),
         Prim::MulAdd => format!("fma({a}, {b}, {c})"),
         Prim::TurnRest => format!("f_turn({a}).x"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::panic::Location;
 
-use breakeven_ir::{CallError, MAX_RANK, Shape};
+use breakeven_ir::{CallError, DType, MAX_RANK, Shape};
 
 use super::{composed, need, right};
 use crate::Tensor;
@@ -55,7 +55,8 @@ impl Tensor {
         composed(&[self, other], Location::caller(), || {
             let vectors = self.shape().rank() == 1 && self.shape() == other.shape();
             need(vectors, "dot", || "takes two vectors of one length".to_owned())?;
-            Ok(self.matmul(other))
+            let is_summed_in_double = matches!(self.dtype(), DType::F32 | DType::F64) && self.dtype() == other.dtype();
+            Ok(if is_summed_in_double { (self * other).sum(..) } else { self.matmul(other) })
         })
     }
 }
@@ -139,7 +140,7 @@ impl Part {
                 return Err(wrong(format!("one label stands for extents {n} and {}", tensor.shape()[second])));
             }
             let dims: Shape = (0..rank).map(|a| if a == first || a == second { n } else { 1 }).collect();
-            let on = tensor.engine().eye(breakeven_ir::DType::Bool, n, n, 0).reshape(dims);
+            let on = tensor.engine().eye(DType::Bool, n, n, 0).reshape(dims);
             tensor = right(&on.where_(&tensor, &tensor.zero()).sum(second as isize))?.clone();
             labels.remove(second);
         }

@@ -89,6 +89,7 @@ impl CpuConv {
             Way::Columns(columns) => columns.units(g),
         };
         let down = g.outs.div_ceil(outs);
+        self.post.expect(machine, g.n * g.groups * g.outs * g.places());
         machine.split(g.n * g.groups * down * tiles, self.nanoseconds, |units| {
             let mut room = UnitRoom::new(self, &machine.spare);
             (0..self.extras).for_each(|k| room.bases[2 + k] = bound.input(2 + k));
@@ -163,7 +164,7 @@ impl CpuConv {
 
 /// What one thread needs.
 struct UnitRoom<'a> {
-    post: super::map::Room,
+    post: super::map::Room<'a>,
     bases: Vec<*const u8>,
     sums: Lent<'a>,
     way: WayRoom<'a>,
@@ -174,8 +175,8 @@ enum WayRoom<'a> {
     Columns(ColumnRoom<'a>),
 }
 
-impl UnitRoom<'_> {
-    fn new<'a>(of: &CpuConv, spare: &'a Spare) -> UnitRoom<'a> {
+impl<'a> UnitRoom<'a> {
+    fn new(of: &'a CpuConv, spare: &'a Spare) -> UnitRoom<'a> {
         let (sums, way) = match &of.way {
             Way::Planes(planes) => (planes.room(), WayRoom::Planes(PlaneRoom::new(spare))),
             Way::Columns(columns) => (columns.room(), WayRoom::Columns(ColumnRoom::new(spare))),

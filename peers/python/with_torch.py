@@ -1,0 +1,42 @@
+"""PyTorch on the CPU, eager, without gradients: results are new tensors."""
+
+import torch
+import torch.nn.functional as F
+
+FUNCTIONS = {
+    "add": torch.add,
+    "mul": torch.mul,
+    "relu": torch.relu,
+    "leaky_relu": F.leaky_relu,
+    "elu": F.elu,
+    "clip": lambda x: torch.clamp(x, -1, 1),
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "swish": F.silu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "exp": torch.exp,
+    "softmax": lambda x: torch.softmax(x, -1),
+    "log_softmax": lambda x: torch.log_softmax(x, -1),
+    "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]),
+    "sum": torch.sum,
+    "mean": torch.mean,
+    "max": torch.max,
+    "dot": torch.dot,
+    "matmul": torch.matmul,
+    "conv2d": lambda x, w, stride, padding, groups: F.conv2d(x, w, stride=stride, padding=padding, groups=groups),
+}
+
+
+def start(threads):
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(False)
+
+
+def array(result):
+    return result.numpy()
+
+
+def prepare(case, arrays):
+    f, tensors = FUNCTIONS.get(case.op), [torch.from_numpy(a) for a in arrays]
+    return f and (lambda: f(*tensors, *case.params))
