@@ -56,7 +56,7 @@ impl CpuDevice {
             info: info(&options),
             caps: Caps::host(),
             store: Store::new(&options),
-            machine: Machine { natives, team, tuning: options.tuning },
+            machine: Machine { natives, team, tuning: options.tuning, packed: Mutex::default() },
             options,
             tickets: Mutex::default(),
         })

@@ -14,6 +14,7 @@ mod casts;
 mod device;
 mod domain;
 mod folds;
+mod gemm;
 mod halves;
 mod integers;
 mod isa;

@@ -5,7 +5,6 @@ mod epilogue;
 mod gather;
 mod map;
 mod matmul;
-mod panels;
 mod products;
 mod reduce;
 mod row_wise;
@@ -14,11 +13,14 @@ mod scatter;
 mod sort;
 mod transpose;
 
+use std::sync::{Mutex, PoisonError};
+
 use breakeven_device::DeviceError;
 use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Unsupported};
 
 use crate::Tuning;
 use crate::natives::Natives;
+use crate::program::Scratch;
 use crate::team::Team;
 use custom::CpuCustom;
 use gather::CpuGather;
@@ -36,6 +38,8 @@ pub(crate) struct Machine {
     pub natives: Natives,
     pub team: Team,
     pub tuning: Tuning,
+    /// Room for an operand that all threads read packed, kept from one product to the next.
+    pub packed: Mutex<Scratch>,
 }
 
 /// Primitives that an element of a running fold takes as long as.
@@ -128,6 +132,17 @@ impl Bound<'_> {
 }
 
 impl Machine {
+    /// Calls `work` with room of so many bytes. Products that run at the same time have rooms of their own.
+    fn with_packed(&self, bytes: usize, work: impl FnOnce(*mut u8)) {
+        let lock = || self.packed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut room = std::mem::take(&mut *lock());
+        if room.bytes() < bytes {
+            room = Scratch::of_bytes(bytes);
+        }
+        work(room.start());
+        *lock() = room;
+    }
+
     /// Into how many parts work of so many nanoseconds is worth cutting: a few for each thread, none too small.
     fn parts(&self, nanoseconds: f64) -> usize {
         let threads = self.team.threads();
