@@ -9,6 +9,7 @@ use fearless_simd::Simd;
 
 use crate::casts::cast;
 use crate::folds::Folds;
+use crate::gemm::Gemms;
 use crate::halves::Halves;
 use crate::integers::Ways;
 use crate::isa::{Isa, with_token};
@@ -39,6 +40,8 @@ pub(crate) struct Natives {
     pub sweeps: Sweeps,
     /// Products with a vector.
     pub vectors: Vectors,
+    /// Products of floats.
+    pub gemms: Gemms,
     /// Products of integers.
     pub integers: Ways,
     /// Sums of shifted lines.
@@ -80,6 +83,7 @@ impl Natives {
             folds: Folds::with(simd),
             sweeps: Sweeps::with(simd),
             vectors: Vectors::with(simd),
+            gemms: Gemms::with(simd),
             integers: Ways::with(isa, simd),
             shifts: crate::shifts::with(simd),
             target: Target::of(isa),
