@@ -12,10 +12,12 @@ use breakeven_device::{
 };
 use breakeven_ir::{Caps, Kernel, Unsupported};
 
+use crate::jit::CodeLedger;
 use crate::kernels::{Machine, compile};
 use crate::memory::{CpuMemory, Store, export};
 use crate::natives::Natives;
 use crate::segment::CpuSegment;
+use crate::spare::Spare;
 use crate::team::Team;
 use crate::{CpuOptions, Isa};
 
@@ -56,7 +58,13 @@ impl CpuDevice {
             info: info(&options),
             caps: Caps::host(),
             store: Store::new(&options),
-            machine: Machine::new(natives, team, options.tuning),
+            machine: Machine {
+                natives,
+                team,
+                code: CodeLedger::new(options.tuning.code_bytes),
+                tuning: options.tuning,
+                spare: Spare::default(),
+            },
             options,
             tickets: Mutex::default(),
         })

@@ -17,7 +17,6 @@ mod device;
 mod domain;
 mod folds;
 mod fused;
-mod gemm;
 mod halves;
 mod integers;
 mod isa;

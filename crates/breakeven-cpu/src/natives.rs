@@ -9,7 +9,6 @@ use fearless_simd::Simd;
 
 use crate::casts::cast;
 use crate::folds::Folds;
-use crate::gemm::Gemms;
 use crate::halves::Halves;
 use crate::integers::Ways;
 use crate::isa::{Isa, with_token};
@@ -40,8 +39,6 @@ pub(crate) struct Natives {
     pub sweeps: Sweeps,
     /// Products with a vector.
     pub vectors: Vectors,
-    /// Products of floats.
-    pub gemms: Gemms,
     /// Products of integers.
     pub integers: Ways,
     /// Sums of shifted lines.
@@ -83,7 +80,6 @@ impl Natives {
             folds: Folds::with(simd),
             sweeps: Sweeps::with(simd),
             vectors: Vectors::with(simd),
-            gemms: Gemms::with(simd),
             integers: Ways::with(isa, simd),
             shifts: crate::shifts::with(simd),
             target: Target::of(isa),

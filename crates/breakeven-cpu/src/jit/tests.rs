@@ -25,8 +25,7 @@ fn machines() -> Vec<(Target, Machine)> {
         let natives = Natives::new(isa)?;
         let target = natives.target?;
         let team = Team::new(1, 0);
-        let tuning = Tuning { code_bytes: u64::MAX, ..Tuning::default() };
-        Some((target, Machine::new(natives, team, tuning)))
+        Some((target, Machine { natives, team, code: CodeLedger::new(u64::MAX), tuning: Tuning::default() }))
     };
     Isa::ALL.into_iter().filter_map(machine).collect()
 }

@@ -6,6 +6,7 @@ mod epilogue;
 mod gather;
 mod map;
 mod matmul;
+mod panels;
 mod products;
 mod reduce;
 mod row_wise;
@@ -14,7 +15,7 @@ mod scatter;
 mod sort;
 mod transpose;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use breakeven_device::DeviceError;
 use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Unsupported};
@@ -22,7 +23,6 @@ use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Uns
 use crate::Tuning;
 use crate::jit::CodeLedger;
 use crate::natives::Natives;
-use crate::program::Scratch;
 use crate::spare::Spare;
 use crate::team::Team;
 use conv::CpuConv;
@@ -45,8 +45,6 @@ pub(crate) struct Machine {
     pub code: Arc<CodeLedger>,
     pub tuning: Tuning,
     pub spare: Spare,
-    /// Room for an operand that all threads read packed, kept from one product to the next.
-    pub packed: Mutex<Scratch>,
 }
 
 /// Primitives that an element of a running fold takes as long as.
@@ -142,23 +140,6 @@ impl Bound<'_> {
 }
 
 impl Machine {
-    /// A machine with no code and no spare room yet.
-    pub fn new(natives: Natives, team: Team, tuning: Tuning) -> Machine {
-        let code = CodeLedger::new(tuning.code_bytes);
-        Machine { natives, team, code, tuning, spare: Spare::default(), packed: Mutex::default() }
-    }
-
-    /// Calls `work` with room of so many bytes. Products that run at the same time have rooms of their own.
-    fn with_packed(&self, bytes: usize, work: impl FnOnce(*mut u8)) {
-        let lock = || self.packed.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut room = std::mem::take(&mut *lock());
-        if room.bytes() < bytes {
-            room = Scratch::of_bytes(bytes);
-        }
-        work(room.start());
-        *lock() = room;
-    }
-
     /// Into how many parts work of so many nanoseconds is worth cutting: a few for each thread, none too small.
     fn parts(&self, nanoseconds: f64) -> usize {
         let threads = self.team.threads();

@@ -3,7 +3,7 @@
 use breakeven_ir::DType;
 
 use super::Machine;
-use crate::gemm::{Gemm, Lines, Right, Tile};
+use super::panels::Panels;
 use crate::integers::{IntegerPanels, Side, Task};
 use crate::program::Scratch;
 use crate::vectors::MatVec;
@@ -35,8 +35,8 @@ pub(super) struct Shapes {
 pub(super) enum Product {
     /// A loop over any strides.
     Loop(unsafe fn(&Shapes, *const u8, *const u8, *mut u8)),
-    /// Strips and panels of floats.
-    Floats(Gemm),
+    /// Panels that are widened first.
+    Halves(Panels),
     /// Dot products with a vector, which is copied where it has gaps.
     Dots(unsafe fn(&MatVec)),
     /// A vector's elements times the lines of a matrix.
@@ -52,6 +52,9 @@ impl Product {
     /// The way for these types and strides; `None` where there is none.
     pub fn new(machine: &Machine, types: Types, shapes: &Shapes) -> Option<Product> {
         let all_are = |dtype| types == Types { a: dtype, b: dtype, sums: dtype };
+        if types.a.is_half() {
+            return Some(Product::Halves(Panels::new(machine, types.a)));
+        }
         if all_are(DType::F32) && (shapes.m == 1 || shapes.n == 1) && shapes.k > 0 {
             let (row, term) = if shapes.n == 1 { shapes.a } else { (shapes.b.1, shapes.b.0) };
             if term == 1 {
@@ -62,10 +65,11 @@ impl Product {
             }
             return Some(Product::Loop(scattered));
         }
-        if types.a == types.b && types.sums == (if types.a.is_half() { DType::F32 } else { types.a }) {
-            if let Some(gemm) = machine.natives.gemms.get(types.a) {
-                return Some(Product::Floats(gemm.for_columns(shapes.n)));
-            }
+        if all_are(DType::F32) {
+            return Some(Product::Loop(floats::<f32>));
+        }
+        if all_are(DType::F64) {
+            return Some(Product::Loop(floats::<f64>));
         }
         let ways = &machine.natives.integers;
         let is_turned = ways.get(types.a, types.b, types.sums)?.is_turned(shapes.m, shapes.n);
@@ -82,7 +86,7 @@ impl Product {
         unsafe {
             match self {
                 Product::Loop(run) => run(shapes, a, b, to),
-                Product::Floats(gemm) => gemm.run(&float_tile(shapes, a, Right::Loose(right(shapes, b)), to), room),
+                Product::Halves(panels) => panels.run(shapes, a, b, to),
                 Product::Sums(run) => run(&mat_vec(shapes, a, b, to)),
                 Product::Integers(panels, is_turned) => {
                     let mut task = task(shapes, a, b, to);
@@ -120,17 +124,6 @@ fn mat_vec(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) -> MatVec {
     MatVec { matrix: b, row, term, vector: a, step, out, out_step: s.to.1, rows: s.n, terms: s.k }
 }
 
-/// The columns of the right operand.
-pub(super) fn right(s: &Shapes, b: *const u8) -> Lines {
-    Lines { from: b, lines: s.n, terms: s.k, across: s.b.1, along: s.b.0 }
-}
-
-/// The tile as strips and panels.
-pub(super) fn float_tile(s: &Shapes, a: *const u8, right: Right, to: *mut u8) -> Tile {
-    let left = Lines { from: a, lines: s.m, terms: s.k, across: s.a.0, along: s.a.1 };
-    Tile { left, right, columns: s.n, to, steps: s.to }
-}
-
 /// The tile as a product of panels.
 fn task(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) -> Task {
     let side = |from, lines, (across, along): (isize, isize), width: usize| {
@@ -140,6 +133,48 @@ fn task(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) -> Task {
     let left = side(a, s.m, s.a, s.widths.0);
     let right = side(b, s.n, (s.b.1, s.b.0), s.widths.1);
     Task { sides: [left, right], terms: s.k, to, steps: s.to }
+}
+
+unsafe fn floats<T: From<u8> + Copy + 'static>(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) {
+    // SAFETY: the same contract.
+    unsafe { multiply::<T>(s, a, b, to, false) };
+}
+
+/// Writes the sums of one tile of f32, or adds them to what is there.
+///
+/// # Safety
+/// As [`Product::run`]; where they are added, the output holds sums.
+pub(super) unsafe fn add_floats(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8, add: bool) {
+    // SAFETY: the same contract.
+    unsafe { multiply::<f32>(s, a, b, to, add) };
+}
+
+unsafe fn multiply<T: From<u8> + Copy + 'static>(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8, add: bool) {
+    let one = T::from(1);
+    // SAFETY: the caller vouches for all three operands; the output is read only where it is added to.
+    unsafe {
+        gemm::gemm(
+            s.m,
+            s.n,
+            s.k,
+            to.cast::<T>(),
+            s.to.1,
+            s.to.0,
+            add,
+            a.cast::<T>(),
+            s.a.1,
+            s.a.0,
+            b.cast::<T>(),
+            s.b.1,
+            s.b.0,
+            T::from(u8::from(add)),
+            one,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
 }
 
 /// Dot products of f32 whose terms are not neighbours, in double precision: memory sets the pace, and one running sum of f32
