@@ -215,7 +215,9 @@ impl CpuMemory {
     /// Reserves it for writing, until the guard is dropped. Fails where somebody uses it, or it is the host's.
     pub fn write(&self) -> Result<Writing<'_>> {
         if matches!(self.home, Home::Host(_) | Home::Lent(Loan { is_writable: false, .. })) {
-            return Err(DeviceError::Driver("host bytes that were imported or lent to be read cannot be written".to_owned()));
+            return Err(DeviceError::Driver(
+                "host bytes that were imported or lent to be read cannot be written".to_owned(),
+            ));
         }
         match self.users.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Ok(Writing(self)),
