@@ -7,17 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use breakeven_device::{
-    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes, Lane, Memory, MemoryKind,
+    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes, Lane, Lent, Memory, MemoryKind,
     Prepared, Result, Segment, Status, Ticket, Timing,
 };
 use breakeven_ir::{Caps, Kernel, Unsupported};
+use smallvec::SmallVec;
 
-use crate::jit::CodeLedger;
 use crate::kernels::{Machine, compile};
 use crate::memory::{CpuMemory, Store, export};
 use crate::natives::Natives;
-use crate::segment::CpuSegment;
-use crate::spare::Spare;
+use crate::segment::{Bound, CpuSegment};
 use crate::team::Team;
 use crate::{CpuOptions, Isa};
 
@@ -58,13 +57,7 @@ impl CpuDevice {
             info: info(&options),
             caps: Caps::host(),
             store: Store::new(&options),
-            machine: Machine {
-                natives,
-                team,
-                code: CodeLedger::new(options.tuning.code_bytes),
-                tuning: options.tuning,
-                spare: Spare::default(),
-            },
+            machine: Machine::new(natives, team, options.tuning),
             options,
             tickets: Mutex::default(),
         })
@@ -88,6 +81,38 @@ impl CpuDevice {
     /// Why expressions run row by row since the system refused executable memory, where it did.
     pub fn code_refused(&self) -> Option<&str> {
         self.machine.code.refused()
+    }
+
+    /// Runs a segment; a kernel that panics is an error.
+    fn run<T>(
+        &self,
+        segment: &CpuSegment,
+        bound: &Bound<'_>,
+        how: impl FnOnce(&CpuSegment, &Machine, &Bound<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let ran = catch_unwind(AssertUnwindSafe(|| how(segment, &self.machine, bound)));
+        ran.unwrap_or_else(|panic| Err(panicked(&*panic)))
+    }
+
+    fn on_loan(&self, work: &Arc<dyn Prepared>, slots: &mut [Lent<'_>]) -> Result<()> {
+        let segment = segment_of(work)?;
+        let own = |slot: &mut Lent<'_>| {
+            Ok(match slot {
+                // SAFETY: what is made here is dropped before this function returns, and the loans last longer.
+                Lent::Read(bytes) => Some(unsafe { CpuMemory::lent(bytes) }),
+                // SAFETY: as above.
+                Lent::Write(bytes) => Some(unsafe { CpuMemory::lent_mut(bytes) }),
+                Lent::Scratch(bytes) => Some(self.store.memory(*bytes)?),
+                Lent::Held(_) => None,
+            })
+        };
+        let own: SmallVec<[Option<CpuMemory>; 6]> = slots.iter_mut().map(own).collect::<Result<_>>()?;
+        let memory = slots.iter().zip(&own).map(|(slot, own)| match slot {
+            Lent::Held(buffer) => buffer.memory(),
+            _ => own.as_ref(),
+        });
+        let bound = Bound { memory: memory.collect(), ..Bound::default() };
+        self.run(segment, &bound, CpuSegment::run_untimed)
     }
 
     fn tickets(&self) -> MutexGuard<'_, Tickets> {
@@ -144,11 +169,7 @@ impl Device for CpuDevice {
         if let Some(ticket) = after.iter().find(|t| self.poll(**t) != Status::Done) {
             return Err(DeviceError::Driver(format!("{ticket:?} was never given out")));
         }
-        let any: &dyn Any = &**work;
-        let segment: &CpuSegment =
-            any.downcast_ref().ok_or_else(|| DeviceError::Driver("the segment was prepared elsewhere".to_owned()))?;
-        let ran = catch_unwind(AssertUnwindSafe(|| segment.run(&self.machine, &binding)));
-        let parts = ran.unwrap_or_else(|panic| Err(panicked(&*panic)))?;
+        let parts = self.run(segment_of(work)?, &Bound::new(&binding), CpuSegment::run)?;
         let known = parts.upload + parts.kernel.unwrap_or_default() + parts.read;
         let timing = Timing { dispatch: start.elapsed().saturating_sub(known), ..parts };
         let mut tickets = self.tickets();
@@ -158,6 +179,10 @@ impl Device for CpuDevice {
         tickets.timings.push_back(timing);
         tickets.given += 1;
         Ok(Ticket(tickets.given - 1))
+    }
+
+    fn run_lent(&self, work: &Arc<dyn Prepared>, slots: &mut [Lent<'_>]) -> Option<Result<()>> {
+        Some(self.on_loan(work, slots))
     }
 
     fn poll(&self, ticket: Ticket) -> Status {
@@ -190,6 +215,11 @@ impl Device for CpuDevice {
     fn now(&self) -> Duration {
         self.store.now()
     }
+}
+
+fn segment_of(work: &Arc<dyn Prepared>) -> Result<&CpuSegment> {
+    let any: &dyn Any = &**work;
+    any.downcast_ref().ok_or_else(|| DeviceError::Driver("the segment was prepared elsewhere".to_owned()))
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> DeviceError {

@@ -67,8 +67,13 @@ impl Store {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Memory for at least `bytes`.
+    /// Memory for at least `bytes`, with books of its own.
     pub fn alloc(&self, bytes: u64) -> Result<Buffer> {
+        Ok(Buffer::new(self.memory(bytes)?, bytes))
+    }
+
+    /// Memory for at least `bytes`.
+    pub fn memory(&self, bytes: u64) -> Result<CpuMemory> {
         // Beyond half of the address space, not even the size class can be reckoned.
         if bytes > isize::MAX as u64 / 2 {
             return Err(DeviceError::OutOfMemory { wanted: bytes, left: None });
@@ -83,7 +88,7 @@ impl Store {
             unsafe { block.start.as_ptr().write_bytes(0xFF, block.layout.size()) };
         }
         let home = Home::Pool { block: Some(block), store: self.clone(), bytes };
-        Ok(Buffer::new(CpuMemory { home, users: AtomicUsize::new(0) }, bytes))
+        Ok(CpuMemory { home, users: AtomicUsize::new(0) })
     }
 
     fn make(&self, bytes: u64) -> Result<Block> {
@@ -145,7 +150,20 @@ const WRITER: usize = 1 << (usize::BITS - 1);
 enum Home {
     Pool { block: Option<Block>, store: Store, bytes: u64 },
     Host(HostBytes),
+    Lent(Loan),
 }
+
+/// Somebody else's memory, for a while.
+struct Loan {
+    start: NonNull<u8>,
+    bytes: usize,
+    is_writable: bool,
+}
+
+// SAFETY: a loan is memory and nothing else; who may touch it when is decided by `CpuMemory`.
+unsafe impl Send for Loan {}
+// SAFETY: as above.
+unsafe impl Sync for Loan {}
 
 impl CpuMemory {
     /// Host bytes in place, read-only.
@@ -153,8 +171,27 @@ impl CpuMemory {
         CpuMemory { home: Home::Host(bytes), users: AtomicUsize::new(0) }
     }
 
+    /// Memory that is lent for reading.
+    ///
+    /// # Safety
+    /// The result must not be used after the end of the loan.
+    pub unsafe fn lent(bytes: &[u8]) -> CpuMemory {
+        let loan = Loan { start: NonNull::from_ref(bytes).cast(), bytes: bytes.len(), is_writable: false };
+        CpuMemory { home: Home::Lent(loan), users: AtomicUsize::new(0) }
+    }
+
+    /// Memory that is lent for writing.
+    ///
+    /// # Safety
+    /// The result must not be used after the end of the loan.
+    pub unsafe fn lent_mut(bytes: &mut [u8]) -> CpuMemory {
+        let loan = Loan { bytes: bytes.len(), start: NonNull::from_mut(bytes).cast(), is_writable: true };
+        CpuMemory { home: Home::Lent(loan), users: AtomicUsize::new(0) }
+    }
+
     fn bytes(&self) -> usize {
         match &self.home {
+            Home::Lent(loan) => loan.bytes,
             Home::Pool { block, .. } => block.as_ref().map_or(0, |b| b.layout.size()),
             Home::Host(bytes) => bytes.len(),
         }
@@ -162,6 +199,7 @@ impl CpuMemory {
 
     fn start(&self) -> *mut u8 {
         match &self.home {
+            Home::Lent(loan) => loan.start.as_ptr(),
             Home::Pool { block, .. } => block.as_ref().map_or(std::ptr::null_mut(), |b| b.start.as_ptr()),
             Home::Host(bytes) => bytes.as_ptr().cast_mut(),
         }
@@ -176,8 +214,10 @@ impl CpuMemory {
 
     /// Reserves it for writing, until the guard is dropped. Fails where somebody uses it, or it is the host's.
     pub fn write(&self) -> Result<Writing<'_>> {
-        if matches!(self.home, Home::Host(_)) {
-            return Err(DeviceError::Driver("imported host bytes are read-only and cannot be written".to_owned()));
+        if matches!(self.home, Home::Host(_) | Home::Lent(Loan { is_writable: false, .. })) {
+            return Err(DeviceError::Driver(
+                "host bytes that were imported or lent to be read cannot be written".to_owned(),
+            ));
         }
         match self.users.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Ok(Writing(self)),

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use breakeven_device::{Binding, DeviceError, HostMemory, Prepared, Result, Segment, SegmentStep, Timing};
+use breakeven_device::{
+    Binding, Buffer, DeviceError, HostBytes, HostMemory, Prepared, ReadCell, Result, Segment, SegmentStep, Timing,
+};
 use breakeven_ir::{Kernel, Launch, Operand};
 use smallvec::SmallVec;
 
@@ -18,6 +20,29 @@ type Few<T> = SmallVec<[T; 4]>;
 pub(crate) struct CpuSegment(Vec<Step>);
 
 impl Prepared for CpuSegment {}
+
+/// What the numbers of a segment stand for while it runs.
+#[derive(Debug, Default)]
+pub(crate) struct Bound<'a> {
+    /// Memory by slot; none where it is another device's.
+    pub memory: SmallVec<[Option<&'a CpuMemory>; 8]>,
+    pub uploads: &'a [HostBytes],
+    pub reads: &'a [ReadCell],
+}
+
+impl<'a> Bound<'a> {
+    /// What a submission binds.
+    pub fn new(binding: &'a Binding) -> Bound<'a> {
+        let memory = binding.buffers.iter().map(Buffer::memory).collect();
+        Bound { memory, uploads: &binding.uploads, reads: &binding.reads }
+    }
+
+    /// The memory bound to `slot`.
+    fn memory(&self, slot: usize) -> Result<&'a CpuMemory> {
+        let memory = self.memory.get(slot).ok_or_else(|| unbound("slot", slot))?;
+        memory.ok_or_else(|| DeviceError::Driver(format!("the buffer in slot {slot} is of another device")))
+    }
+}
 
 #[derive(Debug)]
 enum Step {
@@ -69,11 +94,11 @@ impl CpuSegment {
     }
 
     /// Runs all steps, one after the other. The clock is read where one kind of step follows another.
-    pub fn run(&self, machine: &Machine, binding: &Binding) -> Result<Timing> {
+    pub fn run(&self, machine: &Machine, bound: &Bound<'_>) -> Result<Timing> {
         let mut timing = Timing { kernel: Some(Duration::ZERO), ..Timing::default() };
         let mut since = Instant::now();
         for (at, step) in self.0.iter().enumerate() {
-            step.run(machine, binding)?;
+            step.run(machine, bound)?;
             let next = self.0.get(at + 1).map(std::mem::discriminant);
             if next != Some(std::mem::discriminant(step)) {
                 let now = Instant::now();
@@ -82,6 +107,11 @@ impl CpuSegment {
             }
         }
         Ok(timing)
+    }
+
+    /// Runs all steps without looking at the clock.
+    pub fn run_untimed(&self, machine: &Machine, bound: &Bound<'_>) -> Result<()> {
+        self.0.iter().try_for_each(|step| step.run(machine, bound))
     }
 }
 
@@ -95,25 +125,25 @@ impl Step {
         }
     }
 
-    fn run(&self, machine: &Machine, binding: &Binding) -> Result<()> {
+    fn run(&self, machine: &Machine, bound: &Bound<'_>) -> Result<()> {
         match self {
-            Step::Launch(launch) => launch.run(machine, binding)?,
+            Step::Launch(launch) => launch.run(machine, bound)?,
             Step::Upload { upload, slot } => {
-                let bytes = binding.uploads.get(*upload).ok_or_else(|| unbound("upload", *upload))?;
-                write(binding, *slot, bytes)?;
+                let bytes = bound.uploads.get(*upload).ok_or_else(|| unbound("upload", *upload))?;
+                write(bound, *slot, bytes)?;
             }
             Step::Copy { from, to, bytes } => {
                 let bytes = *bytes as usize;
                 if bytes > 0 && from != to {
-                    let from = memory(binding, *from)?.read()?;
-                    write(binding, *to, slice(&from, bytes)?)?;
+                    let from = bound.memory(*from)?.read()?;
+                    write(bound, *to, slice(&from, bytes)?)?;
                 }
             }
             Step::Download { slot, bytes, read } => {
-                let from = memory(binding, *slot)?.read()?;
+                let from = bound.memory(*slot)?.read()?;
                 let mut to = HostMemory::zeroed(*bytes as usize);
                 to.copy_from_slice(slice(&from, *bytes as usize)?);
-                binding.reads.get(*read).ok_or_else(|| unbound("read", *read))?.fill(to);
+                bound.reads.get(*read).ok_or_else(|| unbound("read", *read))?.fill(to);
             }
         }
         Ok(())
@@ -137,10 +167,10 @@ impl CpuLaunch {
         })
     }
 
-    fn run(&self, machine: &Machine, binding: &Binding) -> Result<()> {
+    fn run(&self, machine: &Machine, bound: &Bound<'_>) -> Result<()> {
         let (mut written, mut outputs) = (Few::<Writing<'_>>::new(), Few::<*mut u8>::new());
         for place in &self.outputs {
-            let memory = memory(binding, place.slot)?.write()?;
+            let memory = bound.memory(place.slot)?.write()?;
             place.check(memory.bytes())?;
             outputs.push(memory.start().wrapping_add(place.offset));
             written.push(memory);
@@ -149,7 +179,7 @@ impl CpuLaunch {
         let mut copies = Vec::new();
         let (mut read, mut inputs) = (Few::<Reading<'_>>::new(), Few::<*const u8>::new());
         for (place, &may) in self.inputs.iter().zip(&self.in_place) {
-            let (start, bytes) = match self.reserve(binding, place, may)? {
+            let (start, bytes) = match self.reserve(bound, place, may)? {
                 Some(memory) => {
                     let found = (memory.start(), memory.bytes());
                     read.push(memory);
@@ -166,12 +196,12 @@ impl CpuLaunch {
     }
 
     /// Reserves an input for reading; `None` where it lies in the memory of output 0, which is reserved already.
-    fn reserve<'a>(&self, binding: &'a Binding, input: &Place, in_place: bool) -> Result<Option<Reading<'a>>> {
-        let buffer = binding.buffers.get(input.slot).ok_or_else(|| unbound("slot", input.slot))?;
-        if in_place && binding.buffers[self.outputs[0].slot].is_same(buffer) {
+    fn reserve<'a>(&self, bound: &Bound<'a>, input: &Place, in_place: bool) -> Result<Option<Reading<'a>>> {
+        let memory = bound.memory(input.slot)?;
+        if in_place && std::ptr::eq(bound.memory(self.outputs[0].slot)?, memory) {
             return Ok(None);
         }
-        memory(binding, input.slot)?.read().map(Some)
+        memory.read().map(Some)
     }
 }
 
@@ -198,12 +228,6 @@ impl Place {
     }
 }
 
-/// The memory bound to `slot`.
-fn memory(binding: &Binding, slot: usize) -> Result<&CpuMemory> {
-    let buffer = binding.buffers.get(slot).ok_or_else(|| unbound("slot", slot))?;
-    buffer.memory().ok_or_else(|| DeviceError::Driver(format!("the buffer in slot {slot} is of another device")))
-}
-
 fn slice<'a>(memory: &'a Reading<'_>, bytes: usize) -> Result<&'a [u8]> {
     if bytes > memory.bytes() {
         return Err(DeviceError::Driver(format!("{bytes} bytes were asked of a buffer of {}", memory.bytes())));
@@ -212,11 +236,11 @@ fn slice<'a>(memory: &'a Reading<'_>, bytes: usize) -> Result<&'a [u8]> {
     Ok(unsafe { std::slice::from_raw_parts(memory.start(), bytes) })
 }
 
-fn write(binding: &Binding, slot: usize, bytes: &[u8]) -> Result<()> {
+fn write(bound: &Bound<'_>, slot: usize, bytes: &[u8]) -> Result<()> {
     if bytes.is_empty() {
         return Ok(());
     }
-    let memory = memory(binding, slot)?.write()?;
+    let memory = bound.memory(slot)?.write()?;
     if bytes.len() > memory.bytes() {
         let text = format!("{} bytes do not fit slot {slot} of {}", bytes.len(), memory.bytes());
         return Err(DeviceError::Driver(text));

@@ -5,13 +5,16 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 /// Runs the parts of a job on several threads; the caller is one of them.
 pub(crate) struct Team {
     shared: Arc<Shared>,
-    workers: Vec<JoinHandle<()>>,
+    /// Threads that were asked for, the caller included.
+    threads: usize,
+    /// Hired for the first job that has parts for them: a program of small work starts no thread.
+    workers: OnceLock<Vec<JoinHandle<()>>>,
     taken: AtomicBool,
 }
 
@@ -63,18 +66,21 @@ impl Team {
             stop: AtomicBool::new(false),
             spins,
         });
+        Team { shared, threads: threads.max(1), workers: OnceLock::new(), taken: AtomicBool::new(false) }
+    }
+
+    /// Threads, the caller included: those there are, or would be.
+    pub fn threads(&self) -> usize {
+        self.workers.get().map_or(self.threads, |workers| workers.len() + 1)
+    }
+
+    fn workers(&self) -> &[JoinHandle<()>] {
         let hire = |i: usize| {
-            let shared = shared.clone();
+            let shared = self.shared.clone();
             std::thread::Builder::new().name(format!("breakeven-cpu-{i}")).spawn(move || shared.work()).ok()
         };
         // A machine that refuses more threads is served with fewer.
-        let workers = (1..threads).map_while(hire).collect();
-        Team { shared, workers, taken: AtomicBool::new(false) }
-    }
-
-    /// Threads, the caller included.
-    pub fn threads(&self) -> usize {
-        self.workers.len() + 1
+        self.workers.get_or_init(|| (1..self.threads).map_while(hire).collect())
     }
 
     /// Calls `work` with every number below `parts`. Callers that find the team at work, and those that belong to a
@@ -83,13 +89,13 @@ impl Team {
     /// # Panics
     /// When `work` does, after all parts have ended.
     pub fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync)) {
-        if parts <= 1 || self.workers.is_empty() {
+        if parts <= 1 || self.threads == 1 {
             return (0..parts).for_each(work);
         }
         if rayon_core::current_thread_index().is_some() {
             return halves(0, parts, work);
         }
-        if self.taken.swap(true, Ordering::Acquire) {
+        if self.workers().is_empty() || self.taken.swap(true, Ordering::Acquire) {
             return (0..parts).for_each(work);
         }
         let state = JobState { next: AtomicUsize::new(0), parts, panic: Mutex::new(None) };
@@ -198,7 +204,7 @@ impl Drop for Team {
         self.shared.epoch.fetch_add(1, Ordering::SeqCst);
         drop(self.shared.bed.lock().unwrap_or_else(PoisonError::into_inner));
         self.shared.bell.notify_all();
-        for worker in self.workers.drain(..) {
+        for worker in self.workers.take().into_iter().flatten() {
             // A worker never unwinds: parts are caught.
             let _ = worker.join();
         }
@@ -235,6 +241,13 @@ mod tests {
                 scope.spawn(|| (0..200).for_each(|_| assert_eq!(squares(&team, 16), want(16))));
             }
         });
+    }
+
+    #[test]
+    fn nobody_is_hired_before_there_is_work_to_share() {
+        let team = Team::new(3, 1000);
+        assert_eq!((squares(&team, 1), team.workers.get().is_none(), team.threads()), (0, true, 3));
+        assert_eq!((squares(&team, 4), team.workers.get().is_none()), (14, false));
     }
 
     #[test]

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use breakeven_ir::{Caps, Kernel, Unsupported};
 
-use crate::{Binding, Buffer, Deadline, DeviceError, HostBytes, MemoryKind, PoolCounters, Result, Segment, Timing};
+use crate::{
+    Binding, Buffer, Deadline, DeviceError, HostBytes, Lent, MemoryKind, PoolCounters, Result, Segment, Timing,
+};
 
 /// A driver: finds devices and opens them, also again after a loss.
 pub trait Backend: Send + Sync {
@@ -54,6 +56,13 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// Run a prepared segment on `lane`, after the tickets in `after` (of this device) are done. `Err(Busy)` is
     /// back-pressure: nothing was submitted.
     fn submit(&self, work: &Arc<dyn Prepared>, binding: Binding, lane: Lane, after: &[Ticket]) -> Result<Ticket>;
+
+    /// Run a prepared segment, which neither uploads nor downloads, at once and on the caller's thread over memory of the
+    /// host that is lent for this call: `slots` by number. `None` where the device does not work in the host's memory. It
+    /// gives no ticket and asks for no memory to keep books, which is what small work costs else.
+    fn run_lent(&self, _work: &Arc<dyn Prepared>, _slots: &mut [Lent<'_>]) -> Option<Result<()>> {
+        None
+    }
 
     /// How a submission stands. Never blocks; makes progress where a driver needs to be asked.
     fn poll(&self, ticket: Ticket) -> Status;

@@ -7,6 +7,7 @@ use breakeven_ir::{Launch, NodeId};
 use breakeven_plan::{DeviceId, Plan, Step};
 
 use crate::ExecError;
+use crate::direct::Direct;
 
 /// A plan whose segments are compiled; runs as often as wanted, with other inputs.
 #[derive(Debug)]
@@ -14,6 +15,7 @@ pub struct Executable {
     pub(crate) plan: Arc<Plan>,
     pub(crate) stages: Vec<Stage>,
     pub(crate) devices: Vec<Option<Arc<dyn Device>>>,
+    pub(crate) direct: Option<Direct>,
 }
 
 /// What one device does without anybody else: one submission.
@@ -63,7 +65,8 @@ impl Executable {
         }
         builder.close()?;
         let stages = builder.stages;
-        Ok(Executable { plan, stages, devices: devices.to_vec() })
+        let direct = Direct::new(&plan, &stages, devices);
+        Ok(Executable { plan, stages, devices: devices.to_vec(), direct })
     }
 
     /// The plan it carries out.

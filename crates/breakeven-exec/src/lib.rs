@@ -2,11 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod compile;
+mod direct;
 mod error;
 mod run;
 mod watch;
 
 pub use compile::Executable;
+pub use direct::{Computed, Direct};
 pub use error::ExecError;
 pub use run::{Inputs, Outcome, OutputValue, Running, StageTiming};
 pub use watch::Watch;

@@ -239,7 +239,7 @@ impl Run<'_> {
 }
 
 /// Memory, trimming the device's pool once if there is none.
-fn alloc(device: &dyn Device, bytes: u64) -> Result<Buffer, DeviceError> {
+pub(crate) fn alloc(device: &dyn Device, bytes: u64) -> Result<Buffer, DeviceError> {
     match device.alloc(bytes, MemoryKind::Resident) {
         Err(DeviceError::OutOfMemory { .. }) => {
             device.trim(Duration::ZERO);

@@ -9,6 +9,7 @@ use breakeven_ir::{Caps, Graph, Kernel, Unsupported};
 use breakeven_plan::{DeviceView, Home, Machine, Policy, plan};
 
 use crate::devices::{Entry, Snapshot};
+use crate::small::Small;
 use crate::trace::{Trace, home};
 use crate::{Error, Result};
 
@@ -17,7 +18,11 @@ const KEPT: usize = 256;
 
 /// Compiled plans of one engine.
 #[derive(Debug, Default)]
-pub(crate) struct Plans(Mutex<Kept>);
+pub(crate) struct Plans {
+    kept: Mutex<Kept>,
+    /// Those of small graphs, found without their fingerprint.
+    pub small: Small,
+}
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -52,6 +57,9 @@ impl Plans {
             return Ok(known.executable.clone());
         }
         let executable = Arc::new(make(devices, &trace.graph, &home, &policy)?);
+        if trace.pins.is_empty() && policy.pin.is_none() && policy.frozen.is_none() {
+            self.small.keep(&trace.graph, &home, devices.version, &executable);
+        }
         let known = Known {
             graph: trace.graph.clone(),
             home,
@@ -67,13 +75,14 @@ impl Plans {
         let mut kept = self.lock();
         if kept.count >= KEPT {
             *kept = Kept::default();
+            self.small.clear();
         }
         kept.count += 1;
         kept.plans.entry(key).or_default().push(known);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

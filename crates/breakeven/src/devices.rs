@@ -1,6 +1,7 @@
 //! The devices of one engine: which there are, how they stand, and what was measured of them.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct Devices {
     registry: Mutex<Registry>,
+    /// As in the registry, to be looked at without its lock.
+    version: AtomicU64,
     changed: Condvar,
 }
 
@@ -72,7 +75,12 @@ impl Devices {
     pub fn new(entries: Vec<Entry>, searching: usize, notes: Vec<String>) -> Devices {
         let notes = notes.into_iter().collect();
         let registry = Registry { entries: Arc::new(entries), searching, notes, version: 0 };
-        Devices { registry: Mutex::new(registry), changed: Condvar::new() }
+        Devices { registry: Mutex::new(registry), version: AtomicU64::new(0), changed: Condvar::new() }
+    }
+
+    /// Which devices there are: it grows with every change.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
     }
 
     pub fn snapshot(&self) -> Snapshot {
@@ -149,6 +157,7 @@ impl Devices {
         let mut registry = self.lock();
         change(&mut registry);
         registry.version += 1;
+        self.version.store(registry.version, Ordering::Release);
         drop(registry);
         self.changed.notify_all();
     }

@@ -43,6 +43,9 @@ impl Engine {
 
     /// A value and its bytes on the host.
     pub(crate) fn read(&self, tensor: &Tensor, deadline: Deadline) -> Result<(Arc<Value>, HostBytes)> {
+        if let Some(read) = self.read_small(tensor) {
+            return read;
+        }
         // Each failed round loses a device, so there are no more rounds than devices.
         for _ in self.0.devices.snapshot().ids() {
             if value_of(tensor).is_none() {
@@ -58,7 +61,12 @@ impl Engine {
 
     /// Compute tensors together and bring them to the host.
     pub(crate) fn compute_on_host(&self, tensors: &[&Tensor]) -> Result<()> {
-        self.compute(tensors, &vec![true; tensors.len()], None, self.deadline()).map(drop)
+        self.compute_on_host_by(tensors, self.deadline())
+    }
+
+    /// As [`Engine::compute_on_host`], or `Timeout` once the deadline has passed.
+    pub(crate) fn compute_on_host_by(&self, tensors: &[&Tensor], deadline: Deadline) -> Result<()> {
+        self.compute(tensors, &vec![true; tensors.len()], None, deadline).map(drop)
     }
 
     /// Start computing `tensor` for the host; `None` when it is there.

@@ -49,6 +49,7 @@ mod scan;
 mod scatter;
 mod search;
 mod settings;
+mod small;
 mod tensor;
 mod trace;
 mod value;

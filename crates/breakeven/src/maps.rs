@@ -2,9 +2,10 @@
 
 use std::panic::Location;
 
-use breakeven_ir::{DType, Kind, Op, Params, Row, Shape, View, for_each_map};
+use breakeven_ir::{DType, Kind, MAPS, Op, Params, Row, Shape, View, for_each_map};
 
 use crate::Tensor;
+use crate::tensor::Inputs;
 
 /// The type that an argument of a row has as a method's argument.
 macro_rules! argument {
@@ -44,46 +45,79 @@ macro_rules! methods {
             #[must_use]
             #[track_caller]
             pub fn $name(&self $(, $arg: argument!($more))*) -> Tensor {
+                const ROW: usize = position(stringify!($name));
                 #[allow(unused_mut, reason = "most rows have no parameters")]
-                let (mut tensors, mut params) = (vec![self.clone()], Params::new());
+                let (mut tensors, mut params) = (Inputs::new(), Params::new());
+                tensors.push(self.clone());
                 $(place!($more, $arg, tensors, params);)*
-                map(table(stringify!($name)), tensors, params, Location::caller())
+                map(Row(&MAPS[ROW]), tensors, params, Location::caller())
             })+
         }
     };
 }
 for_each_map!(methods);
 
-fn table(name: &str) -> Row {
-    Row::named(name.trim_end_matches('_')).expect("methods are generated from the table")
+/// Where the table has the row `name`, which may have an underscore behind it.
+const fn position(name: &str) -> usize {
+    let name = name.as_bytes();
+    let mut at = 0;
+    while at < MAPS.len() {
+        let row = MAPS[at].name.as_bytes();
+        let has_mark = name.len() == row.len() + 1 && name[row.len()] == b'_';
+        let mut same = 0;
+        while same < row.len() && same < name.len() && row[same] == name[same] {
+            same += 1;
+        }
+        if same == row.len() && (same == name.len() || has_mark) {
+            return at;
+        }
+        at += 1;
+    }
+    panic!("methods are generated from the table")
 }
 
 /// Applies a row to tensors that may still differ in shape and type.
-fn map(row: Row, tensors: Vec<Tensor>, params: Params, at: &'static Location<'static>) -> Tensor {
-    let tensors = broadcast(promote(row, tensors, at), at);
-    Tensor::apply(Op::Map(row, params), &tensors.iter().collect::<Vec<_>>(), at)
+fn map(row: Row, mut tensors: Inputs, params: Params, at: &'static Location<'static>) -> Tensor {
+    promote(row, &mut tensors, at);
+    spread(&mut tensors, at);
+    Tensor::apply_to(Op::Map(row, params), tensors, at)
 }
 
 /// Casts the values (not the masks) of a row to their common type.
-fn promote(row: Row, tensors: Vec<Tensor>, at: &'static Location<'static>) -> Vec<Tensor> {
+fn promote(row: Row, tensors: &mut [Tensor], at: &'static Location<'static>) {
     let is_value = |i: usize| row.args.get(i) == Some(&Kind::V);
-    let values = tensors.iter().enumerate().filter(|(i, _)| is_value(*i)).map(|(_, t)| t.0.spec.as_ref());
-    let Ok(dtypes) = values.map(|s| s.map(|s| s.dtype)).collect::<Result<Vec<DType>, _>>() else {
-        return tensors;
-    };
-    let Some(dtype) = dtypes.into_iter().reduce(DType::common) else {
-        return tensors;
-    };
-    let one = |(i, t): (usize, Tensor)| if is_value(i) { t.cast_at(dtype, at) } else { t };
-    tensors.into_iter().enumerate().map(one).collect()
+    let mut common: Option<DType> = None;
+    for (_, tensor) in tensors.iter().enumerate().filter(|(i, _)| is_value(*i)) {
+        let Ok(spec) = &tensor.0.spec else { return };
+        common = Some(common.map_or(spec.dtype, |dtype| dtype.common(spec.dtype)));
+    }
+    let Some(dtype) = common else { return };
+    for (_, tensor) in tensors.iter_mut().enumerate().filter(|(i, _)| is_value(*i)) {
+        if tensor.0.spec.as_ref().is_ok_and(|spec| spec.dtype != dtype) {
+            *tensor = tensor.cast_at(dtype, at);
+        }
+    }
 }
 
 /// Broadcasts tensors against each other; tensors that do not fit are left as they are, for the rules to name.
-pub(crate) fn broadcast(tensors: Vec<Tensor>, at: &'static Location<'static>) -> Vec<Tensor> {
-    let shapes = tensors.iter().map(|t| t.0.spec.as_ref().ok().map(|s| s.shape.clone()));
-    let joined = shapes.reduce(|a, b| a?.broadcast(&b?)).flatten();
-    let Some(shape) = joined else { return tensors };
-    tensors.into_iter().map(|t| t.broadcast_at(&shape, at)).collect()
+fn spread(tensors: &mut [Tensor], at: &'static Location<'static>) {
+    let spec = |t: &Tensor| t.0.spec.as_ref().ok().map(|s| s.shape.clone());
+    let Some(first) = tensors.first().and_then(spec) else { return };
+    let is_alike = |t: &Tensor| t.0.spec.as_ref().is_ok_and(|s| s.shape == first);
+    if tensors.iter().all(is_alike) {
+        return;
+    }
+    let joined = tensors.iter().map(spec).reduce(|a, b| a?.broadcast(&b?)).flatten();
+    let Some(shape) = joined else { return };
+    for tensor in tensors {
+        *tensor = tensor.broadcast_at(&shape, at);
+    }
+}
+
+/// As [`spread`], for a list that is given away.
+pub(crate) fn broadcast(mut tensors: Vec<Tensor>, at: &'static Location<'static>) -> Vec<Tensor> {
+    spread(&mut tensors, at);
+    tensors
 }
 
 impl Tensor {

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use breakeven_device::{Deadline, HostBytes, Lent};
 use breakeven_exec::Executable;
-use breakeven_ir::{CallError, Graph, NodeId, Spec};
-use breakeven_plan::{DeviceId, Home, Policy};
+use breakeven_ir::{CallError, Element, Graph, NodeId, Spec};
+use breakeven_plan::{DeviceId, Home, Policy, Source};
+use bytemuck::Pod;
+use smallvec::SmallVec;
 
 use crate::devices::Snapshot;
 use crate::evaluate::{Ready, value_of};
@@ -78,6 +81,82 @@ impl Program {
         Ok(graph.outputs().iter().enumerate().map(one).collect())
     }
 
+    /// Computes the outputs for these arguments straight into memory of the caller's, in row-major order, or `Timeout` once the
+    /// deadline has passed. No tensor is made; on the CPU, a program whose plan is known asks for no memory but the device's
+    /// own pool.
+    ///
+    /// ```
+    /// use breakeven::{Draft, Engine};
+    ///
+    /// # fn main() -> breakeven::Result<()> {
+    /// let engine = Engine::builder().gpus(false).no_cache().build()?;
+    /// let x = engine.tensor(&[1.0, 2.0], [2]);
+    /// let draft = Draft::new(&[&x]).expect("its value is there");
+    /// let program = draft.finish(&[&draft.stand_ins()[0].exp2()])?;
+    /// let mut y = [0f32; 2];
+    /// program.run_into(&[&x], &mut [&mut y], engine.deadline())?;
+    /// assert_eq!(y, [2.0, 4.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn run_into<T: Element + Pod>(
+        &self,
+        arguments: &[&Tensor],
+        outputs: &mut [&mut [T]],
+        deadline: Deadline,
+    ) -> Result<()> {
+        let at = std::panic::Location::caller();
+        self.accept(arguments).and_then(|()| self.fits(outputs)).map_err(|error| error.at(at))?;
+        if let Some(done) = self.direct(arguments, outputs) {
+            return done;
+        }
+        let tensors = self.call(arguments)?;
+        let all: Vec<&Tensor> = tensors.iter().collect();
+        self.0.engine.compute_on_host_by(&all, deadline)?;
+        tensors.iter().zip(outputs).try_for_each(|(tensor, out)| tensor.read_into(out, deadline))
+    }
+
+    /// Whether the caller's memory is what the outputs need.
+    fn fits<T: Element>(&self, outputs: &[&mut [T]]) -> std::result::Result<(), CallError> {
+        let wrong = |message| Err(CallError::new("run_into", message));
+        let graph = &self.0.graph;
+        if outputs.len() != graph.outputs().len() {
+            return wrong(format!("gives {} outputs, there is memory for {}", graph.outputs().len(), outputs.len()));
+        }
+        for (index, (id, out)) in graph.outputs().iter().zip(outputs).enumerate() {
+            let spec = &graph.node(*id).spec;
+            if spec.dtype != T::DTYPE || spec.shape.elements() != out.len() {
+                return wrong(format!("output {index} is {spec}, the memory is for {} of {}", out.len(), T::DTYPE));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a known plan over the memory of arguments and outputs; `None` where there is none that can.
+    fn direct<T: Element + Pod>(&self, arguments: &[&Tensor], outputs: &mut [&mut [T]]) -> Option<Result<()>> {
+        let engine = &self.0.engine;
+        let version = engine.0.devices.version();
+        let values = self.0.inputs.iter().map(|(id, given)| match given {
+            Given::Constant(value) => Some((*id, value.clone())),
+            Given::Argument(index) => value_of(arguments[*index]).map(|value| (*id, value)),
+        });
+        let values: SmallVec<[(NodeId, Arc<Value>); 8]> = values.collect::<Option<_>>()?;
+        let executable = {
+            let plans = self.0.plans.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = plans.iter().find(|known| known.version == version && known.is_for(&values))?;
+            known.executable.clone()
+        };
+        let direct = executable.direct()?;
+        let hosts: SmallVec<[(NodeId, HostBytes); 8]> =
+            values.iter().map(|(id, value)| Some((*id, value.copies().host.clone()?))).collect::<Option<_>>()?;
+        let inputs: SmallVec<[(NodeId, &[u8]); 8]> = hosts.iter().map(|(id, bytes)| (*id, &**bytes)).collect();
+        let mut outs: SmallVec<[Option<Lent<'_>>; 4]> =
+            outputs.iter_mut().map(|out| Some(Lent::Write(bytemuck::cast_slice_mut(out)))).collect();
+        let done = direct.run(&inputs, &mut outs);
+        Some(done.map_err(|error| engine.0.devices.snapshot().name(error)))
+    }
+
     fn accept(&self, arguments: &[&Tensor]) -> std::result::Result<(), CallError> {
         let wrong = |message| Err(CallError::new("call", message));
         let parameters = &self.0.parameters;
@@ -95,6 +174,18 @@ impl Program {
             parameter.limits.iter().try_for_each(|limit| argument.within(limit.operation, limit.extent))?;
         }
         Ok(())
+    }
+}
+
+impl Known {
+    /// Whether it was made for values in these places, with every output read.
+    fn is_for(&self, values: &[(NodeId, Arc<Value>)]) -> bool {
+        let is_alike = |((id, value), (other, source)): (&(NodeId, Arc<Value>), (&NodeId, &Source))| {
+            id == other && value.lies_as(source)
+        };
+        self.home.read.iter().all(|read| *read)
+            && self.home.inputs.len() == values.len()
+            && values.iter().zip(&self.home.inputs).all(is_alike)
     }
 }
 

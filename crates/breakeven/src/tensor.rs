@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use breakeven_ir::{CallError, DType, Op, Shape, Spec};
 use breakeven_plan::DeviceId;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::program::Call;
 use crate::value::Value;
@@ -84,14 +84,18 @@ impl Tensor {
 
     /// Apply `op` to `inputs`, of which there is at least one.
     pub(crate) fn apply(op: Op, inputs: &[&Tensor], at: &'static Location<'static>) -> Tensor {
-        let engine = &inputs[0].0.engine;
-        let spec = match given(inputs, engine, &op).and_then(|specs| specs_of(&op, inputs, &specs)) {
+        Tensor::apply_to(op, inputs.iter().map(|&t| t.clone()).collect(), at)
+    }
+
+    /// As [`Tensor::apply`], for inputs that are given away.
+    pub(crate) fn apply_to(op: Op, inputs: Inputs, at: &'static Location<'static>) -> Tensor {
+        let engine = inputs[0].0.engine.clone();
+        let spec = match given(&inputs, &engine, &op).and_then(|specs| specs_of(&op, &inputs, &specs)) {
             Ok(spec) => spec,
-            Err(error) => return Tensor::wrong(engine, error.at(at)),
+            Err(error) => return Tensor::wrong(&engine, error.at(at)),
         };
-        let inputs = inputs.iter().map(|&t| t.clone()).collect();
         let state = Mutex::new(State::Recipe(op, inputs));
-        Tensor(Arc::new(Node { engine: engine.clone(), spec: Ok(spec), pin: None, state }))
+        Tensor(Arc::new(Node { engine, spec: Ok(spec), pin: None, state }))
     }
 
     /// Element type and shape, or what is wrong with the calls that made this tensor.
@@ -140,14 +144,18 @@ impl Tensor {
 }
 
 /// Specs of the inputs, or the first error one of them carries.
-fn given<'a>(inputs: &[&'a Tensor], engine: &Engine, op: &Op) -> std::result::Result<Vec<&'a Spec>, CallError> {
+fn given<'a>(
+    inputs: &'a [Tensor],
+    engine: &Engine,
+    op: &Op,
+) -> std::result::Result<SmallVec<[&'a Spec; 4]>, CallError> {
     if inputs.iter().any(|t| !t.0.engine.is_same(engine)) {
         return Err(CallError::new(op.name(), "its tensors belong to different engines"));
     }
     inputs.iter().map(|t| t.0.spec.as_ref().map_err(CallError::clone)).collect()
 }
 
-fn specs_of(op: &Op, inputs: &[&Tensor], specs: &[&Spec]) -> std::result::Result<Spec, CallError> {
+fn specs_of(op: &Op, inputs: &[Tensor], specs: &[&Spec]) -> std::result::Result<Spec, CallError> {
     let Op::Output(index) = op else {
         return Ok(op.specs(specs)?.swap_remove(0));
     };
@@ -180,7 +188,7 @@ impl Drop for Node {
 }
 
 fn drop_all(state: State) {
-    let mut left: Vec<State> = vec![state];
+    let mut left: SmallVec<[State; 2]> = smallvec![state];
     while let Some(state) = left.pop() {
         let inputs = match state {
             State::Recipe(_, inputs) => inputs,

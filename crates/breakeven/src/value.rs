@@ -6,7 +6,7 @@ use breakeven_device::{
     Binding, Buffer, Deadline, Device, DeviceError, HostBytes, Lane, ReadCell, Segment, SegmentStep,
 };
 use breakeven_ir::{Element, Layout, Op, Spec};
-use breakeven_plan::DeviceId;
+use breakeven_plan::{DeviceId, Place, Source};
 
 use crate::devices::Snapshot;
 use crate::tensor::Inputs;
@@ -91,6 +91,14 @@ impl Value {
         copies.host.is_some() || !copies.resident.is_empty()
     }
 
+    /// Whether its elements lie in the order and in the places that `source` says.
+    pub fn lies_as(&self, source: &Source) -> bool {
+        let copies = self.copies();
+        let host = copies.host.as_ref().map(|_| Place::Host);
+        let places = host.into_iter().chain(copies.resident.iter().map(|(device, _)| Place::Device(*device)));
+        self.layout == source.layout && places.eq(source.places.iter().copied())
+    }
+
     pub fn copies(&self) -> MutexGuard<'_, Copies> {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,6 +131,18 @@ impl Value {
         match bytemuck::checked::try_cast_slice::<u8, T>(bytes) {
             Ok(all) if self.layout.is_contiguous() => all[self.layout.offset..][..self.spec.shape.elements()].to_vec(),
             _ => self.layout.positions().map(one).collect(),
+        }
+    }
+
+    /// Elements in row-major order of the view, of which there are as many as `out` has room for.
+    pub fn elements_into<T: Element>(&self, bytes: &[u8], out: &mut [T]) {
+        match bytemuck::checked::try_cast_slice::<u8, T>(bytes) {
+            Ok(all) if self.layout.is_contiguous() => out.copy_from_slice(&all[self.layout.offset..][..out.len()]),
+            _ => {
+                for (to, at) in out.iter_mut().zip(self.layout.positions()) {
+                    *to = read_element(&bytes[at * size_of::<T>()..][..size_of::<T>()]);
+                }
+            }
         }
     }
 

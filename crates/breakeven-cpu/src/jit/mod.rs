@@ -5,6 +5,7 @@
 
 mod assembler;
 mod casts;
+mod composed;
 mod emitter;
 mod memory;
 mod primitives;

@@ -25,7 +25,8 @@ fn machines() -> Vec<(Target, Machine)> {
         let natives = Natives::new(isa)?;
         let target = natives.target?;
         let team = Team::new(1, 0);
-        Some((target, Machine { natives, team, code: CodeLedger::new(u64::MAX), tuning: Tuning::default() }))
+        let tuning = Tuning { code_bytes: u64::MAX, ..Tuning::default() };
+        Some((target, Machine::new(natives, team, tuning)))
     };
     Isa::ALL.into_iter().filter_map(machine).collect()
 }

@@ -140,6 +140,12 @@ impl Bound<'_> {
 }
 
 impl Machine {
+    /// A machine with no code and no spare room yet.
+    pub fn new(natives: Natives, team: Team, tuning: Tuning) -> Machine {
+        let code = CodeLedger::new(tuning.code_bytes);
+        Machine { natives, team, code, tuning, spare: Spare::default() }
+    }
+
     /// Into how many parts work of so many nanoseconds is worth cutting: a few for each thread, none too small.
     fn parts(&self, nanoseconds: f64) -> usize {
         let threads = self.team.threads();

@@ -1,0 +1,16 @@
+//! Memory of the host that is lent to a device for one call.
+
+use crate::Buffer;
+
+/// What one slot of a segment stands for in [`crate::Device::run_lent`].
+#[derive(Debug)]
+pub enum Lent<'a> {
+    /// Bytes that are only read.
+    Read(&'a [u8]),
+    /// Bytes that are written, and read only where they were written before.
+    Write(&'a mut [u8]),
+    /// Memory of the device's own.
+    Held(&'a Buffer),
+    /// So many bytes of unknown content, which nobody wants afterwards.
+    Scratch(u64),
+}
