@@ -64,7 +64,8 @@ def contestants(arguments):
         if name in PYTHON:
             command = [sys.executable, str(HERE / "python" / "worker.py"), name, str(arguments.threads)]
         else:
-            command = [str(arguments.programs / f"race-{name}"), str(arguments.threads)]
+            program, *words = name.split("+")
+            command = [str(arguments.programs / f"race-{program}"), str(arguments.threads), *words]
             if not os.access(command[0], os.X_OK):
                 sys.exit(f"{command[0]} does not exist: run `cargo build --release` in {HERE / 'rust'} first")
         yield Contestant(name, command, environment)

@@ -1,4 +1,5 @@
-//! Breakeven through its public API: written, placed, computed on the CPU and read into the caller's memory.
+//! Breakeven through its public API: written, placed and computed on the CPU. The result stays a tensor, as with torch, or with
+//! `read` as the second argument is read into the caller's memory.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -9,6 +10,8 @@ use race_protocol::{Case, Work, f32s, f64s, serve, threads};
 
 /// An operation on tensors, written anew for each run.
 struct Written<T> {
+    engine: Engine,
+    is_read: bool,
     inputs: Vec<Tensor>,
     write: fn(&[Tensor], &[usize]) -> Tensor,
     params: Vec<usize>,
@@ -18,11 +21,16 @@ struct Written<T> {
 impl<T: Element> Work for Written<T> {
     fn run(&mut self) {
         let y = (self.write)(&self.inputs, &self.params);
-        y.read_into(&mut self.out, Deadline::after(Duration::from_mins(1))).expect("a right call");
+        if self.is_read {
+            y.read_into(&mut self.out, Deadline::after(Duration::from_mins(1))).expect("a right call");
+        } else {
+            self.engine.run(&[&y]).expect("a right call");
+        }
     }
 
     fn result(&mut self) -> Vec<u8> {
-        self.run();
+        let y = (self.write)(&self.inputs, &self.params);
+        y.read_into(&mut self.out, Deadline::after(Duration::from_mins(1))).expect("a right call");
         bytemuck::cast_slice(&self.out).to_vec()
     }
 }
@@ -30,7 +38,9 @@ impl<T: Element> Work for Written<T> {
 fn main() -> Result<(), Box<dyn Error>> {
     let engine = Engine::builder().gpus(false).no_cache().threads(threads()).build()?;
     engine.ready(Deadline::after(Duration::from_mins(1)))?;
+    let is_read = std::env::args().nth(2).is_some_and(|word| word == "read");
     serve(|case, inputs| {
+        let engine = engine.clone();
         let tensor = |(bytes, shape): (&Vec<u8>, &Vec<usize>)| {
             let shape = Shape::new(shape).expect("few axes");
             match &*case.dtype {
@@ -42,8 +52,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (write, params) = (writer(case)?, case.params.clone());
         let elements = write(&inputs, &params).shape().elements();
         Some(match &*case.dtype {
-            "f64" => Box::new(Written { inputs, write, params, out: vec![0f64; elements] }),
-            _ => Box::new(Written { inputs, write, params, out: vec![0f32; elements] }),
+            "f64" => Box::new(Written { engine, is_read, inputs, write, params, out: vec![0f64; elements] }),
+            _ => Box::new(Written { engine, is_read, inputs, write, params, out: vec![0f32; elements] }),
         })
     })
 }
