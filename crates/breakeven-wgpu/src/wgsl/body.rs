@@ -59,15 +59,23 @@ fn operand(body: &Body, prim: Prim, place: usize, ids: [u32; 3]) -> String {
         return if place == 0 { format!("v{id}") } else { format!("f_hold(v{id})") };
     }
     let is_sum = matches!(inst, Inst::Prim(Prim::Add | Prim::Sub | Prim::MulAdd, _)) && dtype == DType::F32;
-    let is_hidden = is_sum && is_added(prim, place) || is_multiplied_again(inst, dtype, prim, place, ids);
+    let is_hidden = is_sum && is_added(prim, place) || is_multiplied_again(body, prim, place, ids);
     if is_hidden { format!("f_hold(v{id})") } else { format!("v{id}") }
 }
 
-/// Whether an f32 operand is a product that is multiplied by one of its factors once more: drivers take `(x * a) * a`
-/// for `x * (a * a)`, whose square may be denormal where the product is not.
-fn is_multiplied_again(inst: Inst, dtype: DType, prim: Prim, place: usize, ids: [u32; 3]) -> bool {
-    let Inst::Prim(Prim::Mul, factors) = inst else { return false };
-    prim == Prim::Mul && place < 2 && dtype == DType::F32 && factors[..2].contains(&ids[1 - place])
+/// Whether an f32 operand is a product that is multiplied by one of its factors once more, or by a quotient of it: drivers
+/// take `(x * a) * a` for `x * (a * a)`, whose square may be denormal where the product is not.
+fn is_multiplied_again(body: &Body, prim: Prim, place: usize, ids: [u32; 3]) -> bool {
+    let (Inst::Prim(Prim::Mul, factors), DType::F32) = body.insts()[ids[place] as usize] else { return false };
+    if prim != Prim::Mul || place > 1 {
+        return false;
+    }
+    let other = ids[1 - place];
+    let divided = match body.insts()[other as usize].0 {
+        Inst::Prim(Prim::Div | Prim::Quotient, of) => of[0],
+        _ => other,
+    };
+    factors[..2].contains(&other) || factors[..2].contains(&divided)
 }
 
 /// Why a body cannot be written, where it cannot.
