@@ -43,7 +43,8 @@ pub trait Number:
 }
 
 /// Binary floating point. The required methods are what every device spells; the provided ones are f32 algorithms
-/// made of them (see `math`), the same on every device.
+/// made of them (see `math`), the same on every device but for `held`, `nearest`, `quotient` and `signed_like`, which a device
+/// may spell with instructions of its own.
 #[allow(clippy::inline_always, reason = "a function must dissolve into the loop over lanes that calls it")]
 pub trait Float:
     Number + Add<f64, Output = Self> + Sub<f64, Output = Self> + Mul<f64, Output = Self> + Div<f64, Output = Self>
