@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use breakeven_device::{Buffer, Device, DeviceError, HostBytes, Lent, Prepared};
 use breakeven_ir::NodeId;
-use breakeven_plan::{DeviceId, OutputPlace, Plan};
+use breakeven_plan::{DeviceId, Output, OutputPlace, Plan};
 use smallvec::SmallVec;
 
 use crate::compile::{Given, Stage, Taken};
@@ -12,7 +12,7 @@ use crate::run::alloc;
 use crate::{ExecError, Executable};
 
 /// A plan of one submission on a device that works in the host's memory, whose inputs are all on the host and whose outputs are
-/// all wanted there, each dense in a slot of its own.
+/// read or kept there, each dense in a slot of its own.
 #[derive(Debug)]
 pub struct Direct {
     device: Arc<dyn Device>,
@@ -53,8 +53,19 @@ impl Direct {
         let outputs = plan.outputs.iter().map(|output| whole(plan, &output.place)).collect::<Option<Vec<_>>>()?;
         let slots = stage.slots.iter().map(|&slot| role(plan, stage, slot)).collect::<Option<Vec<_>>>()?;
         let is_written = |output: usize| slots.iter().any(|role| matches!(role, Role::Output(o) if *o == output));
-        let is_whole = stage.exports.len() == outputs.len() && (0..outputs.len()).all(is_written);
-        is_whole.then(|| Direct { device, id: stage.device, prepared: stage.prepared.clone(), slots, outputs })
+        let is_whole = slots.iter().filter(|role| matches!(role, Role::Output(_))).count() == outputs.len();
+        (is_whole && (0..outputs.len()).all(is_written)).then(|| Direct {
+            device,
+            id: stage.device,
+            prepared: stage.prepared.clone(),
+            slots,
+            outputs,
+        })
+    }
+
+    /// Whose memory it is.
+    pub fn device(&self) -> DeviceId {
+        self.id
     }
 
     /// Bytes of each output, in the order of the graph.
@@ -107,13 +118,20 @@ fn role(plan: &Plan, stage: &Stage, slot: usize) -> Option<Role> {
         return if let Given::Input(node) = given { Some(Role::Input(*node)) } else { None };
     }
     let mut exports = stage.exports.iter().filter(|(from, ..)| *from == slot);
+    let info = &plan.slots[slot];
     match (exports.next(), exports.next()) {
-        (Some((_, bytes, Taken::Output(output))), None) => {
-            (*bytes == plan.slots[slot].bytes).then_some(Role::Output(*output))
-        }
-        (None, None) if plan.slots[slot].source.is_none() && !plan.slots[slot].kept => {
-            Some(Role::Scratch(plan.slots[slot].bytes))
-        }
+        (Some((_, bytes, Taken::Output(output))), None) => (*bytes == info.bytes).then_some(Role::Output(*output)),
+        (None, None) if info.source.is_some() => None,
+        (None, None) if info.kept => kept(plan, slot).map(Role::Output),
+        (None, None) => Some(Role::Scratch(info.bytes)),
         _ => None,
     }
+}
+
+/// The only output that stays in `slot`.
+fn kept(plan: &Plan, slot: usize) -> Option<usize> {
+    let is_here = |output: &Output| matches!(output.place, OutputPlace::Slot { slot: other, .. } if other == slot);
+    let mut all = plan.outputs.iter().enumerate().filter(|(_, output)| is_here(output));
+    let (first, _) = all.next()?;
+    all.next().is_none().then_some(first)
 }

@@ -147,15 +147,30 @@ impl fmt::Display for DType {
 pub trait Element: NoUninit + CheckedBitPattern + Default + PartialEq + fmt::Debug + Send + Sync + 'static {
     /// The element type it is stored as.
     const DTYPE: DType;
+
+    /// The elements as bytes that may be written; `None` where not every byte is an element's.
+    fn bytes_mut(elements: &mut [Self]) -> Option<&mut [u8]>;
 }
 
 macro_rules! element {
     ($($rust:ty => $dtype:ident),+ $(,)?) => {$(
-        impl Element for $rust { const DTYPE: DType = DType::$dtype; }
+        impl Element for $rust {
+            const DTYPE: DType = DType::$dtype;
+            fn bytes_mut(elements: &mut [Self]) -> Option<&mut [u8]> {
+                Some(bytemuck::cast_slice_mut(elements))
+            }
+        }
     )+};
 }
 element!(f64 => F64, f32 => F32, f16 => F16, bf16 => BF16, i64 => I64, i32 => I32, i16 => I16, i8 => I8,
-    u64 => U64, u32 => U32, u16 => U16, u8 => U8, bool => Bool);
+    u64 => U64, u32 => U32, u16 => U16, u8 => U8);
+
+impl Element for bool {
+    const DTYPE: DType = DType::Bool;
+    fn bytes_mut(_: &mut [bool]) -> Option<&mut [u8]> {
+        None
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::{CallError, DType, Op, Shape, Spec};
+use crate::{CallError, DType, Op, Shape, Spec, Specs};
 
 /// A node's place in its graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -85,7 +85,7 @@ impl Graph {
         self.outputs.push(id);
     }
 
-    fn specs(&self, op: &Op, inputs: &[NodeId]) -> Result<Vec<Spec>, CallError> {
+    fn specs(&self, op: &Op, inputs: &[NodeId]) -> Result<Specs, CallError> {
         let specs: SmallVec<[&Spec; 3]> = inputs.iter().map(|&id| &self.node(id).spec).collect();
         op.specs(&specs)
     }

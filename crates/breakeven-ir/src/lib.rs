@@ -43,6 +43,7 @@ pub use layout::{Layout, Positions};
 pub use maps::MAPS;
 pub use op::{Combine, Convolution, Fold, Op, Params, Reduce, RowWise, Scan, Sliding, Sort, View};
 pub use row::{Family, Kind, MapDef, Row, Tolerance};
+pub use rules::Specs;
 pub use scalar::Scalar;
 pub use shape::{MAX_RANK, Shape, Strides};
 pub use spec::Spec;

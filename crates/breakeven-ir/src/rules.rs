@@ -1,14 +1,19 @@
 //! Shape and dtype rules: what each operation takes and gives. They exist here and nowhere else.
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::{
     CallError, Combine, Convolution, DType, Family, Fold, Kind, Op, Reduce, Row, RowWise, Scan, Shape, Sliding, Sort,
     Spec,
 };
 
+/// What an operation gives: nearly always one tensor, for which no memory is asked for.
+pub type Specs = SmallVec<[Spec; 1]>;
+
 impl Op {
     /// What the operation gives for inputs of these specs: one entry for each of its outputs.
-    pub fn specs(&self, inputs: &[&Spec]) -> Result<Vec<Spec>, CallError> {
-        let one = |spec: Result<Spec, CallError>| spec.map(|s| vec![s]);
+    pub fn specs(&self, inputs: &[&Spec]) -> Result<Specs, CallError> {
+        let one = |spec: Result<Spec, CallError>| spec.map(|s| smallvec![s]);
         let specs = match self {
             Op::Input | Op::Fill(_) | Op::Output(_) => Err(self.wrong("is not computed from specs alone")),
             Op::Map(row, params) => one(map(*row, params.len(), inputs)),
@@ -26,7 +31,7 @@ impl Op {
             Op::Gather(axis) => one(gather(*axis, inputs)),
             Op::Scatter(axis, combine) => one(scatter(*axis, *combine, inputs)),
             Op::Concat(axis) => one(concat(*axis, inputs)),
-            Op::Custom(op, params) => op.specs(params.len(), inputs),
+            Op::Custom(op, params) => op.specs(params.len(), inputs).map(Specs::from_vec),
         };
         let specs = specs.and_then(|specs| specs.iter().try_for_each(|spec| self.addressable(spec)).map(|()| specs));
         specs.map_err(|e| if e.operands.is_empty() { e.of(inputs) } else { e })
@@ -82,7 +87,7 @@ fn undefined(takes_floats: bool, dtype: DType) -> String {
     format!("is not defined for {dtype}{hint}")
 }
 
-fn reduced(reduce: &Reduce, x: &Spec) -> Result<Vec<Spec>, CallError> {
+fn reduced(reduce: &Reduce, x: &Spec) -> Result<Specs, CallError> {
     let fold = reduce.fold;
     let wrong = |message: String| Err(CallError::new(fold.name(), message));
     let Some(dtype) = fold.dtype(x.dtype) else {
@@ -98,7 +103,7 @@ fn reduced(reduce: &Reduce, x: &Spec) -> Result<Vec<Spec>, CallError> {
     }
     let keep = |(a, &n): (usize, &usize)| (!reduce.axes.contains(&a)).then_some(n);
     let shape: Shape = x.shape.iter().enumerate().filter_map(keep).collect();
-    Ok(vec![Spec { dtype, shape }; fold.outputs()])
+    Ok(smallvec![Spec { dtype, shape }; fold.outputs()])
 }
 
 fn scanned(scan: Scan, x: &Spec) -> Result<Spec, CallError> {
@@ -114,7 +119,7 @@ fn scanned(scan: Scan, x: &Spec) -> Result<Spec, CallError> {
     Ok(x.clone())
 }
 
-fn sorted(sort: Sort, x: &Spec) -> Result<Vec<Spec>, CallError> {
+fn sorted(sort: Sort, x: &Spec) -> Result<Specs, CallError> {
     let wrong = |message: String| Err(CallError::new("sort", message));
     let Some(&extent) = x.shape.get(sort.axis) else {
         return wrong(format!("axis {} does not exist in {}", sort.axis, x.shape));
@@ -124,7 +129,7 @@ fn sorted(sort: Sort, x: &Spec) -> Result<Vec<Spec>, CallError> {
         return wrong(format!("{keep} elements are to be kept of an axis of extent {extent}"));
     }
     let shape: Shape = x.shape.iter().enumerate().map(|(a, &n)| if a == sort.axis { keep } else { n }).collect();
-    Ok([x.dtype, DType::I64].map(|dtype| Spec { dtype, shape: shape.clone() }).to_vec())
+    Ok([x.dtype, DType::I64].map(|dtype| Spec { dtype, shape: shape.clone() }).into_iter().collect())
 }
 
 fn row_wise(kind: RowWise, axis: usize, x: &Spec) -> Result<Spec, CallError> {

@@ -1,6 +1,8 @@
 //! Shapes: the extents of a tensor, rank 0 to 8.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
 use arrayvec::ArrayVec;
@@ -11,8 +13,13 @@ use crate::CallError;
 pub const MAX_RANK: usize = 8;
 
 /// The extents of a tensor, outermost first. Rank 0 is a single element.
-#[derive(Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
-pub struct Shape(ArrayVec<usize, MAX_RANK>);
+///
+/// Extents beyond the rank are 0, so that whole arrays are copied and compared.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Shape {
+    rank: usize,
+    dims: [usize; MAX_RANK],
+}
 
 impl Shape {
     /// Rank 0: one element.
@@ -22,18 +29,24 @@ impl Shape {
 
     /// Fails when the rank is over [`MAX_RANK`] or the element count does not fit a signed 64-bit integer.
     pub fn new(dims: &[usize]) -> Result<Shape, CallError> {
-        let shape = ArrayVec::try_from(dims).map(Shape).map_err(|_| {
-            CallError::new("shape", format!("rank {} is over the highest supported rank, {MAX_RANK}", dims.len()))
-        })?;
+        let high = || format!("rank {} is over the highest supported rank, {MAX_RANK}", dims.len());
+        let shape = Shape::of(dims).ok_or_else(|| CallError::new("shape", high()))?;
         match shape.steps().filter(|&n| isize::try_from(n).is_ok()) {
             Some(_) => Ok(shape),
             None => Err(CallError::new("shape", format!("{shape} has more elements than a 64-bit index can count"))),
         }
     }
 
+    /// `None` when the rank is over [`MAX_RANK`].
+    fn of(extents: &[usize]) -> Option<Shape> {
+        let mut dims = [0; MAX_RANK];
+        dims.get_mut(..extents.len())?.copy_from_slice(extents);
+        Some(Shape { rank: extents.len(), dims })
+    }
+
     /// Number of dimensions.
     pub fn rank(&self) -> usize {
-        self.0.len()
+        self.rank
     }
 
     /// Number of elements; 1 for rank 0. Of a shape that no tensor can have, the largest number.
@@ -43,19 +56,19 @@ impl Shape {
 
     /// Number of elements that strides reckon with: an extent of 0 counts as 1.
     pub(crate) fn steps(&self) -> Option<usize> {
-        self.0.iter().try_fold(1usize, |all, &n| all.checked_mul(n.max(1)))
+        self.iter().try_fold(1usize, |all, &n| all.checked_mul(n.max(1)))
     }
 
     /// True when some extent is 0.
     pub fn is_empty(&self) -> bool {
-        self.0.contains(&0)
+        self.contains(&0)
     }
 
     /// Row-major strides, in elements.
     pub fn strides(&self) -> Strides {
-        let mut strides: Strides = self.0.iter().map(|_| 1).collect();
+        let mut strides: Strides = self.iter().map(|_| 1).collect();
         for axis in (0..self.rank().saturating_sub(1)).rev() {
-            strides[axis] = strides[axis + 1] * self.0[axis + 1].max(1) as isize;
+            strides[axis] = strides[axis + 1] * self[axis + 1].max(1) as isize;
         }
         strides
     }
@@ -63,30 +76,48 @@ impl Shape {
     /// The same extents with `axis` taken out.
     pub fn without(&self, axis: usize) -> Shape {
         let keep = |(i, &n): (usize, &usize)| (i != axis).then_some(n);
-        Shape(self.0.iter().enumerate().filter_map(keep).collect())
+        self.iter().enumerate().filter_map(keep).collect()
     }
 
     /// Right-aligned broadcasting: extents must be equal, or one of them 1.
     pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
         let rank = self.rank().max(other.rank());
-        let at = |s: &Shape, i: usize| (i + s.rank()).checked_sub(rank).map_or(1, |i| s.0[i]);
+        let at = |s: &Shape, i: usize| (i + s.rank()).checked_sub(rank).map_or(1, |i| s[i]);
         let one = |i| match (at(self, i), at(other, i)) {
             (a, b) if a == b => Some(a),
             (1, b) => Some(b),
             (a, 1) => Some(a),
             _ => None,
         };
-        (0..rank).map(one).collect::<Option<ArrayVec<usize, MAX_RANK>>>().map(Shape)
+        (0..rank).map(one).collect()
     }
 }
 
 /// Signed steps between neighbours along each axis, in elements.
 pub type Strides = ArrayVec<isize, MAX_RANK>;
 
+impl Hash for Shape {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl PartialOrd for Shape {
+    fn partial_cmp(&self, other: &Shape) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Shape {
+    fn cmp(&self, other: &Shape) -> Ordering {
+        (**self).cmp(other)
+    }
+}
+
 impl Deref for Shape {
     type Target = [usize];
     fn deref(&self) -> &[usize] {
-        &self.0
+        &self.dims[..self.rank]
     }
 }
 
@@ -96,7 +127,7 @@ impl Deref for Shape {
 /// When the rank is over [`MAX_RANK`]; [`Shape::new`] returns that as an error.
 impl From<&[usize]> for Shape {
     fn from(dims: &[usize]) -> Shape {
-        Shape(ArrayVec::try_from(dims).expect("a shape written in code has a supported rank"))
+        Shape::of(dims).expect("a shape written in code has a supported rank")
     }
 }
 
@@ -118,15 +149,22 @@ impl From<()> for Shape {
     }
 }
 
+/// # Panics
+/// When there are more than [`MAX_RANK`].
 impl FromIterator<usize> for Shape {
     fn from_iter<I: IntoIterator<Item = usize>>(dims: I) -> Shape {
-        Shape(dims.into_iter().collect())
+        let mut shape = Shape::default();
+        for extent in dims {
+            shape.dims[shape.rank] = extent;
+            shape.rank += 1;
+        }
+        shape
     }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dims: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        let dims: Vec<String> = self.iter().map(usize::to_string).collect();
         f.pad(&format!("[{}]", dims.join(", ")))
     }
 }

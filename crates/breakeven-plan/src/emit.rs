@@ -112,7 +112,7 @@ impl Emitter<'_> {
         }
         let inputs: Vec<&Spec> = node.inputs.iter().map(|&input| &self.graph.node(input).spec).collect();
         let mut all = node.op.specs(&inputs).expect("the graph was built by the same rules");
-        all.split_off(1)
+        all.drain(1..).collect()
     }
 
     fn kernel(&self, group: &Group) -> (Kernel, Vec<NodeId>) {

@@ -45,7 +45,12 @@ impl Tensor {
     /// The elements in row-major order. Computes them if they are not there, and waits no longer than the engine's
     /// deadline.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        self.to_vec_by(self.0.engine.deadline())
+        let spec = self.typed::<T>()?;
+        self.0.engine.room(spec)?;
+        match self.0.engine.read_small(self) {
+            Some(read) => read.map(|(value, bytes)| value.elements(&bytes)),
+            None => self.to_vec_by(self.0.engine.deadline()),
+        }
     }
 
     /// The elements in row-major order, or `Timeout` once the deadline has passed.
@@ -60,6 +65,9 @@ impl Tensor {
     }
 
     /// Elements into memory of the caller's, in row-major order.
+    ///
+    /// A value that nothing else holds, of a graph that was computed before, is computed straight into that memory and not kept,
+    /// until one value of that graph is wanted a second time: it is computed again, and they are kept from then on.
     pub fn read_into<T: Element>(&self, out: &mut [T], deadline: Deadline) -> Result<()> {
         let spec = self.check()?;
         let elements = spec.shape.elements();
@@ -70,8 +78,7 @@ impl Tensor {
         self.typed::<T>()?;
         if elements > 0 {
             self.0.engine.room(spec)?;
-            let (value, bytes) = self.0.engine.read(self, deadline)?;
-            value.elements_into(&bytes, out);
+            return self.0.engine.read_into(self, out, deadline);
         }
         Ok(())
     }

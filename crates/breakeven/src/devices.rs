@@ -56,6 +56,7 @@ pub(crate) struct Devices {
 #[derive(Debug)]
 struct Registry {
     entries: Arc<Vec<Entry>>,
+    names: Arc<[String]>,
     /// Searches that have not ended.
     searching: usize,
     notes: BTreeSet<String>,
@@ -74,7 +75,8 @@ impl Devices {
     /// Starts with the CPU and whatever else was given.
     pub fn new(entries: Vec<Entry>, searching: usize, notes: Vec<String>) -> Devices {
         let notes = notes.into_iter().collect();
-        let registry = Registry { entries: Arc::new(entries), searching, notes, version: 0 };
+        let names = names(&entries);
+        let registry = Registry { entries: Arc::new(entries), names, searching, notes, version: 0 };
         Devices { registry: Mutex::new(registry), version: AtomicU64::new(0), changed: Condvar::new() }
     }
 
@@ -86,6 +88,11 @@ impl Devices {
     pub fn snapshot(&self) -> Snapshot {
         let registry = self.lock();
         Snapshot { entries: registry.entries.clone(), version: registry.version }
+    }
+
+    /// Their names, by [`DeviceId`].
+    pub fn names(&self) -> Arc<[String]> {
+        self.lock().names.clone()
     }
 
     /// One more device.
@@ -156,6 +163,7 @@ impl Devices {
     fn change(&self, change: impl FnOnce(&mut Registry)) {
         let mut registry = self.lock();
         change(&mut registry);
+        registry.names = names(&registry.entries);
         registry.version += 1;
         self.version.store(registry.version, Ordering::Release);
         drop(registry);
@@ -186,10 +194,6 @@ impl Snapshot {
         (entry.state == DeviceState::Ready).then(|| entry.device.clone()).flatten()
     }
 
-    pub fn names(&self) -> Vec<String> {
-        self.entries.iter().map(|e| e.name.clone()).collect()
-    }
-
     /// Host bytes of a value that a device keeps in the host's memory.
     pub fn export(&self, resident: &[(DeviceId, Buffer)]) -> Option<HostBytes> {
         resident.iter().find_map(|(id, buffer)| self.device(*id)?.export(buffer))
@@ -202,6 +206,10 @@ impl Snapshot {
             other => Error::Placement(other.to_string()),
         }
     }
+}
+
+fn names(entries: &[Entry]) -> Arc<[String]> {
+    entries.iter().map(|e| e.name.clone()).collect()
 }
 
 impl Entry {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use breakeven_device::{Deadline, Device, DeviceError, HostBytes};
 use breakeven_exec::{ExecError, Executable, Inputs, OutputValue, Running, Watch};
-use breakeven_ir::{Layout, NodeId, Op};
+use breakeven_ir::{Element, Layout, NodeId, Op};
 use breakeven_plan::{DeviceId, Frozen, OutputPlace, Plan, Policy};
 
 use crate::devices::Snapshot;
@@ -12,17 +12,21 @@ use crate::program::Call;
 use crate::report::Report;
 use crate::tensor::State;
 use crate::trace::Trace;
-use crate::value::{Copies, Recipe, Value, fetch};
+use crate::value::{Copies, Recipe, Resident, Value, fetch};
 use crate::{Engine, Error, Result, Tensor};
 
 impl Engine {
     /// Compute `outputs` together and leave them where they were computed.
     pub fn run(&self, outputs: &[&Tensor]) -> Result<Report> {
-        self.run_by(outputs, self.deadline())
+        self.run_small(outputs).unwrap_or_else(|| self.run_long(outputs, self.deadline()))
     }
 
     /// Compute `outputs` together, or `Timeout` once the deadline has passed.
     pub fn run_by(&self, outputs: &[&Tensor], deadline: Deadline) -> Result<Report> {
+        self.run_small(outputs).unwrap_or_else(|| self.run_long(outputs, deadline))
+    }
+
+    fn run_long(&self, outputs: &[&Tensor], deadline: Deadline) -> Result<Report> {
         self.compute(outputs, &vec![false; outputs.len()], None, deadline)
     }
 
@@ -57,6 +61,16 @@ impl Engine {
             }
         }
         Err(Error::Placement("every device that could hold the value was lost".to_owned()))
+    }
+
+    /// The elements of `tensor` in the caller's memory, which is as long.
+    pub(crate) fn read_into<T: Element>(&self, tensor: &Tensor, out: &mut [T], deadline: Deadline) -> Result<()> {
+        if let Some(done) = self.read_apart(tensor, out) {
+            return done;
+        }
+        let (value, bytes) = self.read(tensor, deadline)?;
+        value.elements_into(&bytes, out);
+        Ok(())
     }
 
     /// Compute tensors together and bring them to the host.
@@ -131,7 +145,7 @@ impl Engine {
         for (index, value) in outcome.outputs.into_iter().enumerate() {
             self.settle(outputs[index], &inputs, &plan, index, value);
         }
-        Ok(Report::new(plan, snapshot.names(), outcome.stages, elapsed))
+        Ok(Report::new(plan, self.0.devices.names(), outcome.stages, elapsed))
     }
 
     /// A forced device is never left; a caller's own deadline is theirs to judge.
@@ -183,7 +197,7 @@ impl Engine {
             OutputPlace::Empty => (Layout::dense(tensor.shape().clone()), 0),
             OutputPlace::Input { input, layout } => return self.settle_view(tensor, inputs, *input, layout.clone()),
         };
-        let resident: Vec<_> = value.resident.into_iter().collect();
+        let resident: Resident = value.resident.into_iter().collect();
         let nothing = (bytes == 0).then(|| HostBytes::from_vec(Vec::<u8>::new()));
         let host = value.host.or(nothing).or_else(|| self.0.devices.snapshot().export(&resident));
         let recipe = if host.is_some() { None } else { self.recipe(tensor) };

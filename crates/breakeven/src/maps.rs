@@ -101,13 +101,13 @@ fn promote(row: Row, tensors: &mut [Tensor], at: &'static Location<'static>) {
 
 /// Broadcasts tensors against each other; tensors that do not fit are left as they are, for the rules to name.
 fn spread(tensors: &mut [Tensor], at: &'static Location<'static>) {
-    let spec = |t: &Tensor| t.0.spec.as_ref().ok().map(|s| s.shape.clone());
-    let Some(first) = tensors.first().and_then(spec) else { return };
-    let is_alike = |t: &Tensor| t.0.spec.as_ref().is_ok_and(|s| s.shape == first);
+    let Some(Ok(first)) = tensors.first().map(|t| &t.0.spec) else { return };
+    let is_alike = |t: &Tensor| t.0.spec.as_ref().is_ok_and(|s| s.shape == first.shape);
     if tensors.iter().all(is_alike) {
         return;
     }
-    let joined = tensors.iter().map(spec).reduce(|a, b| a?.broadcast(&b?)).flatten();
+    let shape = |t: &Tensor| t.0.spec.as_ref().ok().map(|s| s.shape.clone());
+    let joined = tensors.iter().map(shape).reduce(|a, b| a?.broadcast(&b?)).flatten();
     let Some(shape) = joined else { return };
     for tensor in tensors {
         *tensor = tensor.broadcast_at(&shape, at);

@@ -60,6 +60,9 @@ pub(crate) struct Known {
     executable: Arc<Executable>,
 }
 
+/// The host bytes of a graph's inputs.
+type Hosts = SmallVec<[(NodeId, HostBytes); 8]>;
+
 /// A program with its arguments.
 pub(crate) struct Call {
     program: Program,
@@ -137,19 +140,13 @@ impl Program {
     fn direct<T: Element + Pod>(&self, arguments: &[&Tensor], outputs: &mut [&mut [T]]) -> Option<Result<()>> {
         let engine = &self.0.engine;
         let version = engine.0.devices.version();
-        let values = self.0.inputs.iter().map(|(id, given)| match given {
-            Given::Constant(value) => Some((*id, value.clone())),
-            Given::Argument(index) => value_of(arguments[*index]).map(|value| (*id, value)),
-        });
-        let values: SmallVec<[(NodeId, Arc<Value>); 8]> = values.collect::<Option<_>>()?;
-        let executable = {
+        let (executable, hosts) = {
             let plans = self.0.plans.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = plans.iter().find(|known| known.version == version && known.is_for(&values))?;
-            known.executable.clone()
+            let now = plans.iter().filter(|known| known.version == version);
+            now.into_iter()
+                .find_map(|known| Some((known.executable.clone(), known.given(&self.0.inputs, arguments)?)))?
         };
         let direct = executable.direct()?;
-        let hosts: SmallVec<[(NodeId, HostBytes); 8]> =
-            values.iter().map(|(id, value)| Some((*id, value.copies().host.clone()?))).collect::<Option<_>>()?;
         let inputs: SmallVec<[(NodeId, &[u8]); 8]> = hosts.iter().map(|(id, bytes)| (*id, &**bytes)).collect();
         let mut outs: SmallVec<[Option<Lent<'_>>; 4]> =
             outputs.iter_mut().map(|out| Some(Lent::Write(bytemuck::cast_slice_mut(out)))).collect();
@@ -178,14 +175,22 @@ impl Program {
 }
 
 impl Known {
-    /// Whether it was made for values in these places, with every output read.
-    fn is_for(&self, values: &[(NodeId, Arc<Value>)]) -> bool {
-        let is_alike = |((id, value), (other, source)): (&(NodeId, Arc<Value>), (&NodeId, &Source))| {
-            id == other && value.lies_as(source)
+    /// The bytes of its inputs, if it was made for values in the places where these are, with every output read.
+    fn given(&self, inputs: &[(NodeId, Given)], arguments: &[&Tensor]) -> Option<Hosts> {
+        if !self.home.read.iter().all(|read| *read) || self.home.inputs.len() != inputs.len() {
+            return None;
+        }
+        let host = |((id, given), (other, source)): (&(NodeId, Given), (&NodeId, &Source))| {
+            let bytes = match given {
+                Given::Constant(value) => value.host_as(source),
+                Given::Argument(index) => match &*arguments[*index].0.state() {
+                    State::Value(value) => value.host_as(source),
+                    _ => None,
+                },
+            };
+            (id == other).then_some((*id, bytes?))
         };
-        self.home.read.iter().all(|read| *read)
-            && self.home.inputs.len() == values.len()
-            && values.iter().zip(&self.home.inputs).all(is_alike)
+        inputs.iter().zip(&self.home.inputs).map(host).collect()
     }
 }
 

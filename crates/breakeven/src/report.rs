@@ -14,7 +14,7 @@ pub struct Report {
     /// How it was planned, with a reason for each step.
     pub plan: Arc<Plan>,
     /// Names of the engine's devices, by [`DeviceId`].
-    pub devices: Vec<String>,
+    pub devices: Arc<[String]>,
     /// Each submission, in order.
     pub submissions: Vec<(DeviceId, Timing)>,
     /// Wall time from the first submission to the last result.
@@ -24,7 +24,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(plan: Arc<Plan>, devices: Vec<String>, stages: Vec<StageTiming>, elapsed: Duration) -> Report {
+    pub(crate) fn new(plan: Arc<Plan>, devices: Arc<[String]>, stages: Vec<StageTiming>, elapsed: Duration) -> Report {
         let submissions = stages.into_iter().map(|s| (s.device, s.timing)).collect();
         Report { plan, devices, submissions, elapsed, replanned: Vec::new() }
     }

@@ -1,46 +1,63 @@
 //! Small graphs that were planned before: found again from the tensors themselves, without a graph, a list or a fingerprint.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 
-use breakeven_device::HostBytes;
-use breakeven_exec::{Computed, Executable};
-use breakeven_ir::{Graph, Node, NodeId, Op, RowWise, Spec};
+use breakeven_device::{HostBytes, Lent, Timing};
+use breakeven_exec::{Computed, Direct, ExecError, Executable, StageTiming};
+use breakeven_ir::{Element, Graph, Node, NodeId, Op, RowWise, Spec};
 use breakeven_plan::{Home, OutputPlace};
 use smallvec::{SmallVec, smallvec};
 
-use crate::tensor::State;
+use crate::report::Report;
+use crate::tensor::{Node as TensorNode, State};
 use crate::value::{Copies, Value};
-use crate::{Engine, Result, Tensor};
+use crate::{Engine, Error, Result, Tensor};
 
 /// Nodes of the largest graph that is looked for: comparing is quadratic in them.
-const NODES: usize = 12;
+const NODES: usize = 32;
 
-/// Plans of small graphs with one output that the host reads, by [`key`].
+/// Plans of small graphs with one output, by [`key`].
 #[derive(Debug, Default)]
 pub(crate) struct Small(RwLock<Vec<(u64, Arc<Known>)>>);
 
 /// A plan that runs in the host's memory, and exactly what it was made for.
 #[derive(Debug)]
-struct Known {
+pub(crate) struct Known {
     graph: Graph,
     home: Home,
     version: u64,
     executable: Arc<Executable>,
+    /// A value of it was wanted again that had been computed for one reader and not kept.
+    keeps: AtomicBool,
 }
 
 /// The host bytes of a graph's inputs, by ascending node.
 type Given = SmallVec<[(NodeId, HostBytes); 4]>;
 
+/// A plan for a tensor, and the bytes that it is computed from.
+struct Found {
+    known: Arc<Known>,
+    given: Given,
+}
+
 impl Small {
     /// Keeps a plan that was made without pins, where it can be found here.
     pub fn keep(&self, graph: &Graph, home: &Home, version: u64, executable: &Arc<Executable>) {
         let [output] = graph.outputs() else { return };
-        if graph.nodes().len() > NODES || !home.is_read(0) || executable.direct().is_none() {
+        if graph.nodes().len() > NODES || executable.direct().is_none() {
             return;
         }
         let root = graph.node(*output);
         let key = key(&root.op, &root.spec, root.inputs.iter().map(|id| &graph.node(*id).spec));
-        let known = Known { graph: graph.clone(), home: home.clone(), version, executable: executable.clone() };
+        let known = Known {
+            graph: graph.clone(),
+            home: home.clone(),
+            version,
+            executable: executable.clone(),
+            keeps: AtomicBool::new(false),
+        };
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(_, known)| known.version == version);
         let at = all.partition_point(|(k, _)| *k < key);
@@ -52,80 +69,126 @@ impl Small {
         self.0.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// The plan for `tensor`, which is still to be computed, and the bytes it is computed from.
-    fn find(&self, tensor: &Tensor, version: u64) -> Option<(Arc<Executable>, Given)> {
-        let key = match (&*tensor.0.state(), &tensor.0.spec) {
-            (State::Recipe(op, inputs), Ok(spec)) => {
-                key(op, spec, inputs.iter().filter_map(|t| t.0.spec.as_ref().ok()))
+    /// The plan for `tensor`, which is still to be computed, to be read or to be left where it is.
+    fn find(&self, tensor: &Tensor, version: u64, is_read: bool) -> Option<Found> {
+        tensor.0.is_wanted_again();
+        // Held while it is compared, so that what it is computed from stays. Nobody waits for a tensor that holds one of its inputs.
+        let state = tensor.0.state();
+        let (State::Recipe(op, inputs), Ok(spec), None) = (&*state, &tensor.0.spec, tensor.0.pin) else { return None };
+        let key = key(op, spec, inputs.iter().filter_map(|t| t.0.spec.as_ref().ok()));
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let from = all.partition_point(|(k, _)| *k < key);
+        let alike = all[from..].iter().take_while(|(k, _)| *k == key).map(|(_, known)| known);
+        let mut now = alike.filter(|known| known.version == version && known.home.is_read(0) == is_read);
+        now.find_map(|known| {
+            let given = Search::new(known).whole(op, spec, inputs)?;
+            Some(Found { known: known.clone(), given })
+        })
+    }
+}
+
+/// A walk from a tensor down the nodes of a known graph.
+struct Search<'a> {
+    known: &'a Known,
+    /// What stands for each node.
+    met: SmallVec<[Option<Met>; NODES]>,
+    given: Given,
+}
+
+/// A tensor that stands for a node: it is kept while what it is computed from is still to be compared.
+#[derive(Clone)]
+struct Met {
+    at: *const TensorNode,
+    recipe: Option<Tensor>,
+}
+
+impl<'a> Search<'a> {
+    fn new(known: &'a Known) -> Search<'a> {
+        Search { known, met: smallvec![None; known.graph.nodes().len()], given: Given::new() }
+    }
+
+    /// The bytes of the graph's inputs, if what computes its output is its graph, node by node.
+    fn whole(mut self, op: &Op, spec: &Spec, inputs: &[Tensor]) -> Option<Given> {
+        let root = self.known.graph.outputs()[0].index();
+        self.inside(root, op, spec, inputs)?;
+        // Every node is met after those that take it, and the output is taken by none.
+        for at in (0..self.met.len()).rev().filter(|&at| at != root) {
+            let Some(tensor) = self.met[at].as_mut()?.recipe.take() else { continue };
+            match (&*tensor.0.state(), &tensor.0.spec) {
+                (State::Recipe(op, inputs), Ok(spec)) => self.inside(at, op, spec, inputs)?,
+                _ => return None,
+            }
+        }
+        self.given.sort_unstable_by_key(|(id, _)| *id);
+        Some(self.given)
+    }
+
+    /// What is computed by `op` from `inputs` is node `at`.
+    fn inside(&mut self, at: usize, op: &Op, spec: &Spec, inputs: &[Tensor]) -> Option<()> {
+        let node = &self.known.graph.nodes()[at];
+        (is_same(op, spec, node) && inputs.len() == node.inputs.len()).then_some(())?;
+        node.inputs.iter().zip(inputs).try_for_each(|(id, input)| self.meet(*id, input))
+    }
+
+    /// Node `id` is `input`: one tensor for one node, as in the graph that was planned.
+    fn meet(&mut self, id: NodeId, input: &Tensor) -> Option<()> {
+        let at = Arc::as_ptr(&input.0);
+        if let Some(met) = &self.met[id.index()] {
+            return std::ptr::eq(met.at, at).then_some(());
+        }
+        if input.0.pin.is_some() || self.met.iter().flatten().any(|met| std::ptr::eq(met.at, at)) {
+            return None;
+        }
+        let recipe = match &*input.0.state() {
+            State::Value(value) => {
+                self.given.push((id, self.known.input(id, value)?));
+                None
+            }
+            State::Recipe(..) => {
+                input.0.is_wanted_again();
+                Some(input.clone())
             }
             _ => return None,
         };
-        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let from = all.partition_point(|(k, _)| *k < key);
-        let alike = all[from..].iter().take_while(|(k, _)| *k == key);
-        let mut now = alike.filter(|(_, known)| known.version == version);
-        now.find_map(|(_, known)| known.given(tensor).map(|given| (known.executable.clone(), given)))
+        self.met[id.index()] = Some(Met { at, recipe });
+        Some(())
     }
 }
 
 impl Known {
-    /// The bytes of its inputs, if `tensor` is its graph, node by node.
-    fn given(&self, tensor: &Tensor) -> Option<Given> {
-        let nodes = self.graph.nodes();
-        let mut found: SmallVec<[Option<Tensor>; NODES]> = smallvec![None; nodes.len()];
-        let mut given = Given::new();
-        found[self.graph.outputs()[0].index()] = Some(tensor.clone());
-        // Every node is met after those that take it.
-        for at in (0..nodes.len()).rev() {
-            let (below, from) = found.split_at_mut(at);
-            let tensor = from[0].as_ref()?;
-            if tensor.0.pin.is_some() {
-                return None;
-            }
-            match &*tensor.0.state() {
-                State::Value(value) => given.push((NodeId(at as u32), self.input(at, value)?)),
-                State::Recipe(op, inputs)
-                    if is_same(op, tensor, &nodes[at]) && inputs.len() == nodes[at].inputs.len() =>
-                {
-                    for (id, input) in nodes[at].inputs.iter().zip(inputs) {
-                        place(below, &from[1..], id.index(), input)?;
-                    }
-                }
-                _ => return None,
-            }
-        }
-        given.reverse();
-        Some(given)
+    /// From now on its values are kept.
+    pub fn keep(&self) {
+        self.keeps.store(true, Ordering::Relaxed);
     }
 
-    /// The bytes of `value`, if input `at` was in the same places in the same order of elements.
-    fn input(&self, at: usize, value: &Value) -> Option<HostBytes> {
-        let source = self.home.inputs.get(&NodeId(at as u32))?;
-        let node = &self.graph.nodes()[at];
-        let is_alike = node.op == Op::Input && node.spec == value.spec && value.lies_as(source);
-        is_alike.then(|| value.copies().host.clone()).flatten()
+    /// The bytes of `value`, if input `id` was in the same places in the same order of elements.
+    fn input(&self, id: NodeId, value: &Value) -> Option<HostBytes> {
+        let node = self.graph.node(id);
+        let is_alike = node.op == Op::Input && node.spec == value.spec;
+        is_alike.then(|| value.host_as(self.home.inputs.get(&id)?)).flatten()
     }
 }
 
-/// Node `id` is `input`: one tensor for one node, as in the graph that was planned.
-fn place(below: &mut [Option<Tensor>], met: &[Option<Tensor>], id: usize, input: &Tensor) -> Option<()> {
-    let is_input = |other: &Option<Tensor>| other.as_ref().is_some_and(|t| Arc::ptr_eq(&t.0, &input.0));
-    if let Some(known) = &below[id] {
-        return Arc::ptr_eq(&known.0, &input.0).then_some(());
+impl Found {
+    fn inputs(&self) -> SmallVec<[(NodeId, &[u8]); 4]> {
+        self.given.iter().map(|(id, bytes)| (*id, &**bytes)).collect()
     }
-    if below.iter().chain(met).any(is_input) {
-        return None;
+
+    fn compute(&self) -> std::result::Result<Computed, ExecError> {
+        self.direct().compute(&self.inputs())
     }
-    below[id] = Some(input.clone());
-    Some(())
+
+    fn direct(&self) -> &Direct {
+        self.known.executable.direct().expect("no other plans are kept")
+    }
 }
 
 /// The same operation with the same numbers, bit by bit.
-fn is_same(op: &Op, tensor: &Tensor, node: &Node) -> bool {
+fn is_same(op: &Op, spec: &Spec, node: &Node) -> bool {
     let alike = |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
     match (op, &node.op) {
         (Op::Map(row, a), Op::Map(other, b)) => row == other && alike(a, b),
-        (Op::Fill(a), Op::Fill(b)) => alike(&[*a], &[*b]) && tensor.0.spec.as_ref() == Ok(&node.spec),
+        (Op::Fill(a), Op::Fill(b)) => alike(&[*a], &[*b]) && *spec == node.spec,
         // Rare, and compared by value: these are planned the long way.
         (Op::Custom(..) | Op::RowWise(RowWise::LayerNorm { .. } | RowWise::RmsNorm { .. }, _), _) => false,
         (op, other) => op == other,
@@ -143,12 +206,45 @@ fn key<'a>(op: &Op, spec: &Spec, inputs: impl Iterator<Item = &'a Spec>) -> u64 
 impl Engine {
     /// Computes a tensor on the host whose plan is known and runs in the host's memory; `None` for everything else.
     pub(crate) fn read_small(&self, tensor: &Tensor) -> Option<Result<(Arc<Value>, HostBytes)>> {
-        let (executable, given) = self.0.plans.small.find(tensor, self.0.devices.version())?;
-        let inputs: SmallVec<[(NodeId, &[u8]); 4]> = given.iter().map(|(id, bytes)| (*id, &**bytes)).collect();
-        match executable.direct()?.compute(&inputs) {
-            Ok(computed) => Some(Ok(keep(tensor, &executable, computed))),
-            Err(error) => Some(Err(self.0.devices.snapshot().name(error))),
+        let found = self.find(tensor, true)?;
+        let computed = found.compute().map_err(|error| self.name(error));
+        Some(computed.map(|computed| keep(tensor, &found.known.executable, computed)))
+    }
+
+    /// Computes a tensor that nothing else holds straight into memory that is as long, and does not keep its value; `None`
+    /// where its plan is not known, or a value of that plan was ever wanted again.
+    pub(crate) fn read_apart<T: Element>(&self, tensor: &Tensor, out: &mut [T]) -> Option<Result<()>> {
+        if Arc::strong_count(&tensor.0) > 1 || tensor.0.was_read() {
+            return None;
         }
+        let out = T::bytes_mut(out)?;
+        let found = self.find(tensor, true).filter(|found| !found.known.keeps.load(Ordering::Relaxed))?;
+        let done = found.direct().run(&found.inputs(), &mut [Some(Lent::Write(out))]);
+        tensor.0.is_not_kept(found.known);
+        Some(done.map_err(|error| self.name(error)))
+    }
+
+    /// Computes a tensor whose plan is known and runs in the host's memory, and leaves it there; `None` for everything else.
+    pub(crate) fn run_small(&self, outputs: &[&Tensor]) -> Option<Result<Report>> {
+        let [tensor] = outputs else { return None };
+        let found = self.find(tensor, false)?;
+        let started = Instant::now();
+        let computed = found.compute().map_err(|error| self.name(error));
+        let elapsed = started.elapsed();
+        Some(computed.map(|computed| {
+            let timing = Timing { kernel: Some(elapsed), ..Timing::default() };
+            let stages = vec![StageTiming { device: computed.device, timing }];
+            keep(tensor, &found.known.executable, computed);
+            Report::new(found.known.executable.plan().clone(), self.0.devices.names(), stages, elapsed)
+        }))
+    }
+
+    fn find(&self, tensor: &Tensor, is_read: bool) -> Option<Found> {
+        self.0.plans.small.find(tensor, self.0.devices.version(), is_read)
+    }
+
+    fn name(&self, error: ExecError) -> Error {
+        self.0.devices.snapshot().name(error)
     }
 }
 
@@ -160,7 +256,7 @@ fn keep(tensor: &Tensor, executable: &Executable, computed: Computed) -> (Arc<Va
         _ => breakeven_ir::Layout::dense(tensor.spec().shape.clone()),
     };
     let bytes = buffer.bytes();
-    let copies = Copies { host: Some(host.clone()), resident: vec![(device, buffer)], recipe: None };
+    let copies = Copies { host: Some(host.clone()), resident: smallvec![(device, buffer)], recipe: None };
     let value = Arc::new(Value::stored(tensor.spec().clone(), layout, bytes, copies));
     tensor.0.settle(value.clone());
     (value, host)

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use breakeven_ir::{CallError, DType, Op, Shape, Spec};
 use breakeven_plan::DeviceId;
 use smallvec::{SmallVec, smallvec};
 
 use crate::program::Call;
+use crate::small::Known;
 use crate::value::Value;
 use crate::{Engine, Result};
 
@@ -25,6 +26,8 @@ pub(crate) struct Node {
     pub spec: std::result::Result<Spec, CallError>,
     /// Where the user wants it computed.
     pub pin: Option<DeviceId>,
+    /// By what it was computed into memory of a caller's, where it was not kept.
+    read_by: OnceLock<Arc<Known>>,
     state: Mutex<State>,
 }
 
@@ -47,7 +50,7 @@ impl Tensor {
     /// A tensor whose value is there.
     pub(crate) fn from_value(engine: &Engine, value: Arc<Value>) -> Tensor {
         let spec = Ok(value.spec.clone());
-        Tensor(Arc::new(Node { engine: engine.clone(), spec, pin: None, state: Mutex::new(State::Value(value)) }))
+        Node::tensor(engine.clone(), spec, None, State::Value(value))
     }
 
     /// Output `index` of a call of a program.
@@ -57,7 +60,7 @@ impl Tensor {
 
     /// A tensor whose spec is known to follow from its state.
     pub(crate) fn known(engine: &Engine, spec: &Spec, pin: Option<DeviceId>, state: State) -> Tensor {
-        Tensor(Arc::new(Node { engine: engine.clone(), spec: Ok(spec.clone()), pin, state: Mutex::new(state) }))
+        Node::tensor(engine.clone(), Ok(spec.clone()), pin, state)
     }
 
     /// What was written down for it, if it is an output of a program.
@@ -71,15 +74,13 @@ impl Tensor {
 
     /// A tensor that carries `error`.
     pub(crate) fn wrong(engine: &Engine, error: CallError) -> Tensor {
-        let state = Mutex::new(State::Wrong);
-        Tensor(Arc::new(Node { engine: engine.clone(), spec: Err(error), pin: None, state }))
+        Node::tensor(engine.clone(), Err(error), None, State::Wrong)
     }
 
     /// A number, rank 0, that is never stored.
     pub(crate) fn fill(engine: &Engine, dtype: DType, value: f64) -> Tensor {
         let spec = Ok(Spec::new(dtype, ()));
-        let state = Mutex::new(State::Recipe(Op::Fill(value), Inputs::new()));
-        Tensor(Arc::new(Node { engine: engine.clone(), spec, pin: None, state }))
+        Node::tensor(engine.clone(), spec, None, State::Recipe(Op::Fill(value), Inputs::new()))
     }
 
     /// Apply `op` to `inputs`, of which there is at least one.
@@ -94,8 +95,7 @@ impl Tensor {
             Ok(spec) => spec,
             Err(error) => return Tensor::wrong(&engine, error.at(at)),
         };
-        let state = Mutex::new(State::Recipe(op, inputs));
-        Tensor(Arc::new(Node { engine, spec: Ok(spec), pin: None, state }))
+        Node::tensor(engine, Ok(spec), None, State::Recipe(op, inputs))
     }
 
     /// Element type and shape, or what is wrong with the calls that made this tensor.
@@ -130,8 +130,8 @@ impl Tensor {
     #[track_caller]
     pub fn on(&self, device: DeviceId) -> Tensor {
         let (spec, engine) = (self.0.spec.clone(), self.0.engine.clone());
-        let state = Mutex::new(self.0.state().clone());
-        Tensor(Arc::new(Node { engine, spec, pin: Some(device), state }))
+        let state = self.0.state().clone();
+        Node::tensor(engine, spec, Some(device), state)
     }
 
     /// The spec of a tensor already known to be right.
@@ -168,14 +168,41 @@ fn specs_of(op: &Op, inputs: &[Tensor], specs: &[&Spec]) -> std::result::Result<
 }
 
 impl Node {
+    fn tensor(
+        engine: Engine,
+        spec: std::result::Result<Spec, CallError>,
+        pin: Option<DeviceId>,
+        state: State,
+    ) -> Tensor {
+        Tensor(Arc::new(Node { engine, spec, pin, read_by: OnceLock::new(), state: Mutex::new(state) }))
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It was computed for one reader by this plan, and not kept.
+    pub(crate) fn is_not_kept(&self, by: Arc<Known>) {
+        drop(self.read_by.set(by));
+    }
+
+    pub(crate) fn was_read(&self) -> bool {
+        self.read_by.get().is_some()
+    }
+
+    /// If its value was not kept, that was wrong, and the plan is told so.
+    pub(crate) fn is_wanted_again(&self) {
+        if let Some(by) = self.read_by.get() {
+            by.keep();
+        }
     }
 
     /// The value is there now; what it was computed from is no longer needed.
     pub(crate) fn settle(&self, value: Arc<Value>) {
         let old = std::mem::replace(&mut *self.state(), State::Value(value));
-        drop_all(old);
+        if !old.is_flat() {
+            drop_all(old);
+        }
     }
 }
 
@@ -183,7 +210,20 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        drop_all(std::mem::replace(state, State::Wrong));
+        if !state.is_flat() {
+            drop_all(std::mem::replace(state, State::Wrong));
+        }
+    }
+}
+
+impl State {
+    /// Nothing is dropped with it that others do not hold, as far as one can see now.
+    fn is_flat(&self) -> bool {
+        match self {
+            State::Recipe(_, inputs) => inputs.iter().all(|t| Arc::strong_count(&t.0) > 1),
+            State::Deferred(..) => false,
+            State::Value(_) | State::Wrong => true,
+        }
     }
 }
 

@@ -106,7 +106,10 @@ fn step(tensor: &Tensor, devices: &Snapshot) -> Result<Found> {
         return if is_same { Ok(Found::Same(inner)) } else { step(&inner, devices) };
     }
     match &*tensor.0.state() {
-        State::Recipe(op, inputs) => Ok(Found::Recipe(op.clone(), inputs.clone())),
+        State::Recipe(op, inputs) => {
+            tensor.0.is_wanted_again();
+            Ok(Found::Recipe(op.clone(), inputs.clone()))
+        }
         State::Wrong | State::Deferred(..) => Err(CallError::new("tensor", "has no value").into()),
         State::Value(value) => {
             let is_there = value.is_there(devices);

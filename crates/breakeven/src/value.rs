@@ -7,6 +7,7 @@ use breakeven_device::{
 };
 use breakeven_ir::{Element, Layout, Op, Spec};
 use breakeven_plan::{DeviceId, Place, Source};
+use smallvec::SmallVec;
 
 use crate::devices::Snapshot;
 use crate::tensor::Inputs;
@@ -35,10 +36,13 @@ pub(crate) struct Limit {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Copies {
     pub host: Option<HostBytes>,
-    pub resident: Vec<(DeviceId, Buffer)>,
+    pub resident: Resident,
     /// How to compute the value again; kept only while no host copy exists.
     pub recipe: Option<Recipe>,
 }
+
+/// Copies on devices: nearly always one.
+pub(crate) type Resident = SmallVec<[(DeviceId, Buffer); 1]>;
 
 /// An operation and its inputs, and the bytes that keeping them holds.
 #[derive(Clone, Debug)]
@@ -91,12 +95,15 @@ impl Value {
         copies.host.is_some() || !copies.resident.is_empty()
     }
 
-    /// Whether its elements lie in the order and in the places that `source` says.
-    pub fn lies_as(&self, source: &Source) -> bool {
+    /// Its bytes on the host, if its elements lie in the order and in the places that `source` says.
+    pub fn host_as(&self, source: &Source) -> Option<HostBytes> {
+        if self.layout != source.layout {
+            return None;
+        }
         let copies = self.copies();
         let host = copies.host.as_ref().map(|_| Place::Host);
         let places = host.into_iter().chain(copies.resident.iter().map(|(device, _)| Place::Device(*device)));
-        self.layout == source.layout && places.eq(source.places.iter().copied())
+        places.eq(source.places.iter().copied()).then(|| copies.host.clone()).flatten()
     }
 
     pub fn copies(&self) -> MutexGuard<'_, Copies> {

@@ -63,9 +63,51 @@ fn one_operation_asks_for_few_blocks() {
     let mut out = vec![0f32; 1000];
     let deadline = engine.deadline();
     let count = asked(|| (&a + &b).read_into(&mut out, deadline).expect("it runs"));
-    // Its node, the rule's answer, the device's buffer, its export, the value and the list of its places.
-    assert!(count <= 6, "{count} blocks");
+    assert!(count <= 1, "{count} blocks besides its node");
     assert_eq!(out[7], 14.0);
+    let count = asked(|| drop(engine.run(&[&(&a + &b)]).expect("it runs")));
+    // Its node, the device's buffer, its export, the value and the report's submission.
+    assert!(count <= 5, "{count} blocks");
+}
+
+#[test]
+fn what_was_read_and_not_kept_is_computed_again_and_kept() {
+    let engine = engine();
+    let (a, b) = (engine.tensor(&[1.0, -2.0], [2]), engine.tensor(&[3.0, 4.0], [2]));
+    let deadline = engine.deadline();
+    let mut out = [0f32; 2];
+    for _ in 0..3 {
+        let sum = &a + &b;
+        for _ in 0..3 {
+            out.fill(0.0);
+            sum.read_into(&mut out, deadline).expect("it runs");
+            assert_eq!(out, [4.0, 2.0]);
+        }
+        let twice = &sum + &sum;
+        sum.read_into(&mut out, deadline).expect("it runs");
+        assert_eq!((out, twice.to_vec::<f32>().expect("it runs")), ([4.0, 2.0], vec![8.0, 4.0]));
+        drop(engine.run(&[&(&sum * &b)]).expect("it runs"));
+        let product = &sum * &b;
+        let report = engine.run(&[&product]).expect("it runs");
+        assert_eq!((report.devices_used(), report.submissions.len()), (vec!["cpu"], 1));
+        assert_eq!(product.to_vec::<f32>().expect("it is there"), [12.0, 8.0]);
+    }
+}
+
+#[test]
+fn threads_that_read_tensors_of_one_graph_do_not_wait_for_each_other_forever() {
+    let engine = engine();
+    let (a, b) = (engine.tensor(&[1.0, -2.0], [2]), engine.tensor(&[3.0, 4.0], [2]));
+    drop((&(&a + &b) * &a).to_vec::<f32>().expect("it runs"));
+    for _ in 0..200 {
+        let sum = &a + &b;
+        let (left, right) = (&sum * &a, &sum * &b);
+        std::thread::scope(|scope| {
+            let reads = [&left, &right, &sum, &left].map(|t| scope.spawn(|| t.to_vec::<f32>().expect("it runs")));
+            let all = reads.map(|read| read.join().expect("it ends"));
+            assert_eq!(all, [vec![4.0, -4.0], vec![12.0, 8.0], vec![4.0, 2.0], vec![4.0, -4.0]]);
+        });
+    }
 }
 
 #[test]
