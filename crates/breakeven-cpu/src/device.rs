@@ -96,7 +96,7 @@ impl CpuDevice {
 
     fn on_loan(&self, work: &Arc<dyn Prepared>, slots: &mut [Lent<'_>]) -> Result<()> {
         let segment = segment_of(work)?;
-        let own = |slot: &mut Lent<'_>| {
+        let own = |slot: &mut Lent<'_>| -> Result<Option<CpuMemory>> {
             Ok(match slot {
                 // SAFETY: what is made here is dropped before this function returns, and the loans last longer.
                 Lent::Read(bytes) => Some(unsafe { CpuMemory::lent(bytes) }),
@@ -106,12 +106,14 @@ impl CpuDevice {
                 Lent::Held(_) => None,
             })
         };
-        let own: SmallVec<[Option<CpuMemory>; 6]> = slots.iter_mut().map(own).collect::<Result<_>>()?;
-        let memory = slots.iter().zip(&own).map(|(slot, own)| match slot {
-            Lent::Held(buffer) => buffer.memory(),
-            _ => own.as_ref(),
-        });
-        let bound = Bound { memory: memory.collect(), ..Bound::default() };
+        let mut owned: SmallVec<[Option<CpuMemory>; 6]> = SmallVec::new();
+        for slot in &mut *slots {
+            owned.push(own(slot)?);
+        }
+        let mut bound = Bound::default();
+        for (slot, own) in slots.iter().zip(&owned) {
+            bound.memory.push(if let Lent::Held(buffer) = slot { buffer.memory() } else { own.as_ref() });
+        }
         self.run(segment, &bound, CpuSegment::run_untimed)
     }
 

@@ -43,8 +43,10 @@ impl Drop for Block {
 
 /// The device's pool.
 #[derive(Clone)]
-pub(crate) struct Store {
-    pool: Arc<Mutex<Pool<Block>>>,
+pub(crate) struct Store(Arc<Vault>);
+
+struct Vault {
+    pool: Mutex<Pool<Block>>,
     born: Instant,
     poison: bool,
     /// The most that may be live and waiting together.
@@ -54,17 +56,18 @@ pub(crate) struct Store {
 impl Store {
     /// Memory as the options say; poisoned memory is full of ones (NaN) whenever it is given out.
     pub fn new(options: &CpuOptions) -> Store {
-        let pool = Arc::new(Mutex::new(Pool::new(options.tuning.pool_bytes)));
-        Store { pool, born: Instant::now(), poison: options.poison, limit: options.memory_limit() }
+        let pool = Mutex::new(Pool::new(options.tuning.pool_bytes));
+        let (poison, limit) = (options.poison, options.memory_limit());
+        Store(Arc::new(Vault { pool, born: Instant::now(), poison, limit }))
     }
 
     /// The most it may hold, where that is known.
     pub fn budget(&self) -> Option<u64> {
-        (self.limit != u64::MAX).then_some(self.limit)
+        (self.0.limit != u64::MAX).then_some(self.0.limit)
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool<Block>> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Memory for at least `bytes`, with books of its own.
@@ -83,7 +86,7 @@ impl Store {
             Some(block) => block,
             None => self.make(bytes)?,
         };
-        if self.poison {
+        if self.0.poison {
             // SAFETY: the block is new to its holder, and as long as its layout says.
             unsafe { block.start.as_ptr().write_bytes(0xFF, block.layout.size()) };
         }
@@ -112,7 +115,7 @@ impl Store {
     /// Bytes that may still be taken from the allocator.
     fn left(&self) -> u64 {
         let counters = self.pool().counters();
-        self.limit.saturating_sub(counters.live_bytes + counters.pooled_bytes)
+        self.0.limit.saturating_sub(counters.live_bytes + counters.pooled_bytes)
     }
 
     /// Gives back what has waited for `age`.
@@ -123,7 +126,7 @@ impl Store {
 
     /// Time since the device was opened.
     pub fn now(&self) -> Duration {
-        self.born.elapsed()
+        self.0.born.elapsed()
     }
 
     /// What the pool did and holds.
@@ -205,8 +208,16 @@ impl CpuMemory {
         }
     }
 
+    /// It is known to one call alone, whose steps follow each other.
+    fn is_lent(&self) -> bool {
+        matches!(self.home, Home::Lent(_))
+    }
+
     /// Reserves it for reading, until the guard is dropped. Fails where somebody is writing.
     pub fn read(&self) -> Result<Reading<'_>> {
+        if self.is_lent() {
+            return Ok(Reading(self));
+        }
         let before = self.users.fetch_add(1, Ordering::Acquire);
         let guard = Reading(self);
         if before & WRITER == 0 { Ok(guard) } else { Err(in_use("read while it is written")) }
@@ -218,6 +229,9 @@ impl CpuMemory {
             return Err(DeviceError::Driver(
                 "host bytes that were imported or lent to be read cannot be written".to_owned(),
             ));
+        }
+        if self.is_lent() {
+            return Ok(Writing(self));
         }
         match self.users.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Ok(Writing(self)),
@@ -277,7 +291,9 @@ impl Reading<'_> {
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        self.0.users.fetch_sub(1, Ordering::Release);
+        if !self.0.is_lent() {
+            self.0.users.fetch_sub(1, Ordering::Release);
+        }
     }
 }
 
@@ -296,8 +312,10 @@ impl Writing<'_> {
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        // Readers that were turned away may still be counted.
-        self.0.users.fetch_and(!WRITER, Ordering::Release);
+        if !self.0.is_lent() {
+            // Readers that were turned away may still be counted.
+            self.0.users.fetch_and(!WRITER, Ordering::Release);
+        }
     }
 }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use breakeven_cpu::{CpuBackend, CpuDevice, CpuOptions, Isa, Tuning};
 use breakeven_device::{
-    Backend, Binding, Buffer, Deadline, Device, DeviceError, HostBytes, Lane, MemoryKind, Prepared, Segment,
+    Backend, Binding, Buffer, Deadline, Device, DeviceError, HostBytes, Lane, Lent, MemoryKind, Prepared, Segment,
     SegmentStep, Status, Ticket,
 };
-use breakeven_ir::{DType, Expr, Kernel, Launch, Layout, Map, Row};
+use breakeven_ir::{DType, Element, Expr, ExprBuilder, Kernel, Launch, Layout, Map, Row};
 use common::{buffer, plain_device};
 
 fn bytes(values: &[f32]) -> Vec<u8> {
@@ -51,6 +51,28 @@ fn host_bytes_are_used_in_place_and_results_are_read_in_place() {
     let back = prepare(&device, row("neg", 3), &[1], 0);
     assert!(submit(&device, &back, &[input, output.clone()]).is_err());
     assert!(submit(&device, &work, &[output.clone(), output]).is_err());
+}
+
+#[test]
+fn lent_memory_is_written_wherever_it_starts() {
+    let data: Vec<f32> = (0..3000).map(|i| i as f32 - 1500.0).collect();
+    let (given, n) = (bytes(&data), data.len());
+    let want: Vec<f32> = data.iter().map(|x| -x.max(0.0)).collect();
+    for device in common::devices() {
+        let mut expr = ExprBuilder::default();
+        let x = expr.arg(DType::F32);
+        let relu = expr.row(Row::named("relu").expect("a row"), DType::F32, &[x]);
+        let all = expr.row(Row::named("neg").expect("a row"), DType::F32, &[relu]);
+        let work = prepare(&device, Kernel::Map(Map::dense(expr.finish(all), Vec::new(), [n])), &[0], 1);
+        for start in 0..20 {
+            let mut room = vec![7f32; n + 40];
+            let out = f32::bytes_mut(&mut room[start..start + n]).expect("plain numbers");
+            let done = device.run_lent(&work, &mut [Lent::Read(&given), Lent::Write(out)]);
+            done.expect("it works in the host's memory").expect("it runs");
+            assert_eq!(room[start..start + n], want, "{:?} from {start}", device.isa());
+            assert!(room[..start].iter().chain(&room[start + n..]).all(|x| *x == 7.0));
+        }
+    }
 }
 
 #[test]

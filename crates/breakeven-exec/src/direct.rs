@@ -76,7 +76,7 @@ impl Direct {
     /// Computes all outputs into memory of the caller's, as long as [`Direct::output_bytes`] says; each is taken out of its
     /// place. `inputs` are the bytes of every input, by ascending node.
     pub fn run(&self, inputs: &[(NodeId, &[u8])], outputs: &mut [Option<Lent<'_>>]) -> Result<(), ExecError> {
-        let slot = |role: &Role| match *role {
+        let mut slot = |role: &Role| match *role {
             Role::Input(node) => {
                 let at = inputs.binary_search_by_key(&node, |(id, _)| *id);
                 at.map(|at| Lent::Read(inputs[at].1)).map_err(|_| ExecError::MissingInput { node })
@@ -84,7 +84,10 @@ impl Direct {
             Role::Output(output) => Ok(outputs[output].take().expect("a plan has one slot for each output")),
             Role::Scratch(bytes) => Ok(Lent::Scratch(bytes)),
         };
-        let mut slots: SmallVec<[Lent<'_>; 6]> = self.slots.iter().map(slot).collect::<Result<_, ExecError>>()?;
+        let mut slots: SmallVec<[Lent<'_>; 6]> = SmallVec::new();
+        for role in &self.slots {
+            slots.push(slot(role)?);
+        }
         let refused = || Err(DeviceError::Driver("refused memory it said it works in".to_owned()));
         self.device.run_lent(&self.prepared, &mut slots).unwrap_or_else(refused).map_err(ExecError::of(self.id))
     }

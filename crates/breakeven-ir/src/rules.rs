@@ -13,8 +13,17 @@ pub type Specs = SmallVec<[Spec; 1]>;
 impl Op {
     /// What the operation gives for inputs of these specs: one entry for each of its outputs.
     pub fn specs(&self, inputs: &[&Spec]) -> Result<Specs, CallError> {
+        let named = |e: CallError| if e.operands.is_empty() { e.of(inputs) } else { e };
+        let specs = self.ruled(inputs).map_err(named)?;
+        for spec in &specs {
+            self.addressable(spec).map_err(named)?;
+        }
+        Ok(specs)
+    }
+
+    fn ruled(&self, inputs: &[&Spec]) -> Result<Specs, CallError> {
         let one = |spec: Result<Spec, CallError>| spec.map(|s| smallvec![s]);
-        let specs = match self {
+        match self {
             Op::Input | Op::Fill(_) | Op::Output(_) => Err(self.wrong("is not computed from specs alone")),
             Op::Map(row, params) => one(map(*row, params.len(), inputs)),
             Op::Cast(dtype) => one(self.unary(inputs).map(|x| Spec { dtype: *dtype, shape: x.shape.clone() })),
@@ -32,9 +41,7 @@ impl Op {
             Op::Scatter(axis, combine) => one(scatter(*axis, *combine, inputs)),
             Op::Concat(axis) => one(concat(*axis, inputs)),
             Op::Custom(op, params) => op.specs(params.len(), inputs).map(Specs::from_vec),
-        };
-        let specs = specs.and_then(|specs| specs.iter().try_for_each(|spec| self.addressable(spec)).map(|()| specs));
-        specs.map_err(|e| if e.operands.is_empty() { e.of(inputs) } else { e })
+        }
     }
 
     /// Extents of several inputs, each of which fits, can multiply to what no memory has.

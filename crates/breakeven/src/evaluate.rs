@@ -214,7 +214,7 @@ impl Engine {
     }
 
     /// How to compute a value again that is on a device alone, if keeping that does not hold too much.
-    fn recipe(&self, tensor: &Tensor) -> Option<Recipe> {
+    fn recipe(&self, tensor: &Tensor) -> Option<Box<Recipe>> {
         if let Some(inner) = tensor.written() {
             return self.recipe(&inner);
         }
@@ -225,7 +225,7 @@ impl Engine {
         let held =
             |t: &Tensor| value_of(t).map_or(0, |v| v.bytes + v.copies().recipe.as_ref().map_or(0, |r| r.held_bytes));
         let held_bytes = inputs.iter().map(held).sum();
-        (held_bytes <= self.0.options.recovery_bytes).then_some(Recipe { op, inputs, held_bytes })
+        (held_bytes <= self.0.options.recovery_bytes).then(|| Box::new(Recipe { op, inputs, held_bytes }))
     }
 
     /// The bytes of a value on the host; `None` when the devices that had them are gone.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use breakeven_device::{Deadline, HostBytes, Lent};
 use breakeven_exec::Executable;
 use breakeven_ir::{CallError, Element, Graph, NodeId, Spec};
-use breakeven_plan::{DeviceId, Home, Policy, Source};
+use breakeven_plan::{DeviceId, Home, Policy};
 use bytemuck::Pod;
 use smallvec::SmallVec;
 
@@ -61,7 +61,7 @@ pub(crate) struct Known {
 }
 
 /// The host bytes of a graph's inputs.
-type Hosts = SmallVec<[(NodeId, HostBytes); 8]>;
+type Hosts = SmallVec<[(NodeId, HostBytes); 4]>;
 
 /// A program with its arguments.
 pub(crate) struct Call {
@@ -140,11 +140,11 @@ impl Program {
     fn direct<T: Element + Pod>(&self, arguments: &[&Tensor], outputs: &mut [&mut [T]]) -> Option<Result<()>> {
         let engine = &self.0.engine;
         let version = engine.0.devices.version();
-        let (executable, hosts) = {
+        let mut hosts = Hosts::new();
+        let executable = {
             let plans = self.0.plans.lock().unwrap_or_else(PoisonError::into_inner);
-            let now = plans.iter().filter(|known| known.version == version);
-            now.into_iter()
-                .find_map(|known| Some((known.executable.clone(), known.given(&self.0.inputs, arguments)?)))?
+            let mut now = plans.iter().filter(|known| known.version == version);
+            now.find(|known| known.takes(&self.0.inputs, arguments, &mut hosts))?.executable.clone()
         };
         let direct = executable.direct()?;
         let inputs: SmallVec<[(NodeId, &[u8]); 8]> = hosts.iter().map(|(id, bytes)| (*id, &**bytes)).collect();
@@ -175,12 +175,13 @@ impl Program {
 }
 
 impl Known {
-    /// The bytes of its inputs, if it was made for values in the places where these are, with every output read.
-    fn given(&self, inputs: &[(NodeId, Given)], arguments: &[&Tensor]) -> Option<Hosts> {
+    /// Whether it was made for values in the places where these are, with every output read; `hosts` are their bytes then.
+    fn takes(&self, inputs: &[(NodeId, Given)], arguments: &[&Tensor], hosts: &mut Hosts) -> bool {
+        hosts.clear();
         if !self.home.read.iter().all(|read| *read) || self.home.inputs.len() != inputs.len() {
-            return None;
+            return false;
         }
-        let host = |((id, given), (other, source)): (&(NodeId, Given), (&NodeId, &Source))| {
+        for ((id, given), (other, source)) in inputs.iter().zip(&self.home.inputs) {
             let bytes = match given {
                 Given::Constant(value) => value.host_as(source),
                 Given::Argument(index) => match &*arguments[*index].0.state() {
@@ -188,9 +189,12 @@ impl Known {
                     _ => None,
                 },
             };
-            (id == other).then_some((*id, bytes?))
-        };
-        inputs.iter().zip(&self.home.inputs).map(host).collect()
+            match bytes {
+                Some(bytes) if id == other => hosts.push((*id, bytes)),
+                _ => return false,
+            }
+        }
+        true
     }
 }
 

@@ -80,10 +80,12 @@ impl Small {
         let from = all.partition_point(|(k, _)| *k < key);
         let alike = all[from..].iter().take_while(|(k, _)| *k == key).map(|(_, known)| known);
         let mut now = alike.filter(|known| known.version == version && known.home.is_read(0) == is_read);
-        now.find_map(|known| {
-            let given = Search::new(known).whole(op, spec, inputs)?;
-            Some(Found { known: known.clone(), given })
-        })
+        let mut given = Given::new();
+        let known = now.find(|known| {
+            given.clear();
+            Search { known, met: SmallVec::new(), given: &mut given }.whole(op, spec, inputs).is_some()
+        })?;
+        Some(Found { known: known.clone(), given })
     }
 }
 
@@ -91,8 +93,8 @@ impl Small {
 struct Search<'a> {
     known: &'a Known,
     /// What stands for each node.
-    met: SmallVec<[Option<Met>; NODES]>,
-    given: Given,
+    met: SmallVec<[Option<Met>; 8]>,
+    given: &'a mut Given,
 }
 
 /// A tensor that stands for a node: it is kept while what it is computed from is still to be compared.
@@ -102,13 +104,10 @@ struct Met {
     recipe: Option<Tensor>,
 }
 
-impl<'a> Search<'a> {
-    fn new(known: &'a Known) -> Search<'a> {
-        Search { known, met: smallvec![None; known.graph.nodes().len()], given: Given::new() }
-    }
-
-    /// The bytes of the graph's inputs, if what computes its output is its graph, node by node.
-    fn whole(mut self, op: &Op, spec: &Spec, inputs: &[Tensor]) -> Option<Given> {
+impl Search<'_> {
+    /// Whether what computes a tensor is its graph, node by node; the bytes of the graph's inputs are given then.
+    fn whole(&mut self, op: &Op, spec: &Spec, inputs: &[Tensor]) -> Option<()> {
+        self.met.resize(self.known.graph.nodes().len(), None);
         let root = self.known.graph.outputs()[0].index();
         self.inside(root, op, spec, inputs)?;
         // Every node is met after those that take it, and the output is taken by none.
@@ -120,7 +119,7 @@ impl<'a> Search<'a> {
             }
         }
         self.given.sort_unstable_by_key(|(id, _)| *id);
-        Some(self.given)
+        Some(())
     }
 
     /// What is computed by `op` from `inputs` is node `at`.

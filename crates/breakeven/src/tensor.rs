@@ -149,10 +149,17 @@ fn given<'a>(
     engine: &Engine,
     op: &Op,
 ) -> std::result::Result<SmallVec<[&'a Spec; 4]>, CallError> {
-    if inputs.iter().any(|t| !t.0.engine.is_same(engine)) {
-        return Err(CallError::new(op.name(), "its tensors belong to different engines"));
+    let mut specs = SmallVec::new();
+    for input in inputs {
+        if !input.0.engine.is_same(engine) {
+            return Err(CallError::new(op.name(), "its tensors belong to different engines"));
+        }
+        match &input.0.spec {
+            Ok(spec) => specs.push(spec),
+            Err(error) => return Err(error.clone()),
+        }
     }
-    inputs.iter().map(|t| t.0.spec.as_ref().map_err(CallError::clone)).collect()
+    Ok(specs)
 }
 
 fn specs_of(op: &Op, inputs: &[Tensor], specs: &[&Spec]) -> std::result::Result<Spec, CallError> {

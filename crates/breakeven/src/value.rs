@@ -38,7 +38,7 @@ pub(crate) struct Copies {
     pub host: Option<HostBytes>,
     pub resident: Resident,
     /// How to compute the value again; kept only while no host copy exists.
-    pub recipe: Option<Recipe>,
+    pub recipe: Option<Box<Recipe>>,
 }
 
 /// Copies on devices: nearly always one.
@@ -126,7 +126,7 @@ impl Value {
     }
 
     /// A host copy, now that there is one: what it was computed from is no longer needed.
-    pub fn add_host(&self, bytes: HostBytes) -> Option<Recipe> {
+    pub fn add_host(&self, bytes: HostBytes) -> Option<Box<Recipe>> {
         let mut copies = self.copies();
         copies.host = Some(bytes);
         copies.recipe.take()

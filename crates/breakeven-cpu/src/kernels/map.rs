@@ -1,5 +1,7 @@
 //! Elementwise work.
 
+use std::ops::Range;
+
 use breakeven_ir::{Map, Unsupported};
 use smallvec::{SmallVec, smallvec};
 
@@ -55,36 +57,67 @@ impl CpuMap {
             });
         }
         let start = bound.output(0).wrapping_offset(self.out.start * self.out.width as isize);
-        let streams = self.streams && start.addr().is_multiple_of(STREAM_ALIGN);
-        self.program.expect(machine, self.domain.elements(), streams);
-        let way = self.program.way(streams);
-        let is_whole = |(k, axes): (usize, &Axes)| axes.dense || way.takes_one(k);
-        if self.flat && way.takes_any_length() && self.inputs.iter().enumerate().all(is_whole) {
-            return machine.split(self.domain.elements().div_ceil(BLOCK), self.nanoseconds, |blocks| {
-                // SAFETY: blocks of one domain do not overlap.
-                unsafe { self.run_of(blocks, bound, way) };
-                if streams {
-                    past_caches();
-                }
-            });
+        let head = if self.streams { self.head(start) } else { None };
+        self.program.expect(machine, self.domain.elements(), head.is_some());
+        if head.is_some_and(|head| head > 0) {
+            self.program.expect(machine, self.domain.elements(), false);
         }
+        let (plain, way) = (self.program.way(false), self.program.way(head.is_some()));
+        let head = head.unwrap_or(0);
+        if self.is_at_once(way) && (head == 0 || self.is_at_once(plain)) {
+            // SAFETY: the same contract.
+            return unsafe { self.at_once(machine, bound, head, plain, way) };
+        }
+        let way = if head == 0 { way } else { plain };
         machine.split(self.domain.blocks(), self.nanoseconds, |blocks| {
             let mut room = Room::new(way, self.inputs.len() + 1);
             for which in blocks {
                 // SAFETY: blocks of one domain do not overlap.
                 unsafe { self.block(&self.domain.block(which), bound, &mut room) };
             }
-            if streams {
+            if self.streams {
                 past_caches();
             }
         });
     }
 
-    /// Many blocks at once.
-    unsafe fn run_of(&self, blocks: std::ops::Range<usize>, bound: Bound<'_>, way: Way<'_>) {
-        let (first, end) = (blocks.start * BLOCK, (blocks.end * BLOCK).min(self.domain.elements()));
+    /// Elements before the first that lies as stores past the caches want it; `None` where none does.
+    fn head(&self, start: *mut u8) -> Option<usize> {
+        let bytes = start.addr().next_multiple_of(STREAM_ALIGN) - start.addr();
+        bytes.is_multiple_of(self.out.width).then(|| (bytes / self.out.width).min(self.domain.elements()))
+    }
+
+    /// It may be called for any number of elements.
+    fn is_at_once(&self, way: Way<'_>) -> bool {
+        let is_whole = |(k, axes): (usize, &Axes)| axes.dense || way.takes_one(k);
+        self.flat && way.takes_any_length() && self.inputs.iter().enumerate().all(is_whole)
+    }
+
+    /// Everything without blocks, the first `head` elements in the plain way.
+    ///
+    /// # Safety
+    /// As [`CpuMap::run`].
+    unsafe fn at_once(&self, machine: &Machine, bound: Bound<'_>, head: usize, plain: Way<'_>, way: Way<'_>) {
+        // SAFETY: operands hold the domain.
+        unsafe { self.run_of(0..head, bound, plain) };
+        let rest = self.domain.elements() - head;
+        machine.split(rest.div_ceil(BLOCK), self.nanoseconds, |blocks| {
+            let elements = head + blocks.start * BLOCK..head + (blocks.end * BLOCK).min(rest);
+            // SAFETY: parts of one domain do not overlap.
+            unsafe { self.run_of(elements, bound, way) };
+            if self.streams {
+                past_caches();
+            }
+        });
+    }
+
+    /// Many elements at once.
+    unsafe fn run_of(&self, elements: Range<usize>, bound: Bound<'_>, way: Way<'_>) {
+        if elements.is_empty() {
+            return;
+        }
         let place = |axes: &Axes| {
-            let element = axes.start + if axes.dense { first as isize } else { 0 };
+            let element = axes.start + if axes.dense { elements.start as isize } else { 0 };
             element * axes.width as isize
         };
         let inputs = self.inputs.iter().enumerate();
@@ -92,7 +125,7 @@ impl CpuMap {
             inputs.map(|(k, axes)| bound.input(k).wrapping_offset(place(axes))).collect();
         let out = bound.output(0).wrapping_offset(place(&self.out));
         // SAFETY: operands hold the domain, and a way that takes any length needs no memory of its own.
-        unsafe { way.run(&args, out, end - first, &mut Scratch::default()) };
+        unsafe { way.run(&args, out, elements.len(), &mut Scratch::default()) };
     }
 
     unsafe fn block(&self, block: &Block, bound: Bound<'_>, room: &mut Room<'_>) {
