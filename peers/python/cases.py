@@ -24,7 +24,8 @@ class Case:
 
     @property
     def name(self):
-        shapes = " ".join("x".join(map(str, s)) for s in self.shapes)
+        # What an encoder takes beside its tokens is the same for all of them.
+        shapes = " ".join("x".join(map(str, s)) for s in self.shapes[: 1 if self.op == "encoder" else None])
         numbers = "".join(f" {p}" for p in self.params)
         return f"{self.op} {self.dtype} {shapes}{numbers}"
 
@@ -80,4 +81,13 @@ def convolutions():
     yield Case("conv2d", ((8, 128, 28, 28), (128, 128, 1, 1)), params=(1, 0, 1))
 
 
-SUITES = {"elementwise": elementwise, "products": products, "convolutions": convolutions}
+def encoders():
+    """MiniLM without its table of words: layers, heads."""
+    width, inner, layers = 384, 1536, 6
+    linear = lambda n, m: [(m, n), (m,)]
+    layer = [*linear(width, width) * 4, (width,), (width,), *linear(width, inner), *linear(inner, width), (width,), (width,)]
+    for texts, length in ((1, 16), (8, 32), (32, 128)):
+        yield Case("encoder", ((texts, length, width), *layer * layers), params=(layers, 12))
+
+
+SUITES = {"elementwise": elementwise, "products": products, "convolutions": convolutions, "encoders": encoders}

@@ -10,8 +10,18 @@ TYPES = {"f32": np.float32, "f64": np.float64}
 def inputs(case):
     """Values between -2 and 2 for elementwise work, -1 and 1 for products; the same on every run."""
     rng = np.random.default_rng(7)
+    if case.op == "encoder":
+        return [weights(rng, at, shape).astype(np.float32) for at, shape in enumerate(case.shapes)]
     reach = 1.0 if case.op in ("matmul", "conv2d", "dot") else 2.0
     return [rng.uniform(-reach, reach, shape).astype(TYPES[case.dtype]) for shape in case.shapes]
+
+
+def weights(rng, at, shape):
+    """Input `at` of an encoder: tokens, then matrices [out, in] that keep the size of what they take, scales near 1, and biases."""
+    if at == 0:
+        return rng.uniform(-2, 2, shape)
+    reach = math.sqrt(3 / shape[1]) if len(shape) == 2 else 0.1
+    return rng.uniform(-reach, reach, shape) + ((at - 1) % 16 in (8, 14))
 
 
 def erf(x):
@@ -25,6 +35,20 @@ def softmax(x):
 
 def layer_norm(x):
     return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+
+
+def encoder(x, *rest):
+    """Layers of attention and two linear maps with a gelu between, each added to what came in and normalized."""
+    (*all_weights, layers, heads), (texts, length, width) = rest, x.shape
+    split = lambda y: y.reshape(texts, length, heads, -1).transpose(0, 2, 1, 3)
+    for layer in range(layers):
+        wq, bq, wk, bk, wv, bv, wo, bo, s1, b1, wi, bi, wf, bf, s2, b2 = all_weights[16 * layer : 16 * layer + 16]
+        q, k, v = split(x @ wq.T + bq), split(x @ wk.T + bk), split(x @ wv.T + bv)
+        seen = softmax(q @ k.transpose(0, 1, 3, 2) / math.sqrt(q.shape[-1])) @ v
+        x = layer_norm(x + seen.transpose(0, 2, 1, 3).reshape(x.shape) @ wo.T + bo) * s1 + b1
+        inner = x @ wi.T + bi
+        x = layer_norm(x + 0.5 * inner * (1 + erf(inner / math.sqrt(2))) @ wf.T + bf) * s2 + b2
+    return x
 
 
 def conv2d(x, w, stride, padding, groups):
@@ -64,6 +88,7 @@ FUNCTIONS = {
     "dot": np.dot,
     "matmul": np.matmul,
     "conv2d": conv2d,
+    "encoder": encoder,
 }
 
 
@@ -73,7 +98,7 @@ def wanted(case, arrays):
     result = np.asarray(FUNCTIONS[case.op](*wide, *case.params))
     epsilon = np.finfo(TYPES[case.dtype]).eps
     # Sums may round once for each halving of their terms, and then some.
-    terms = {"matmul": case.shapes[0][-1], "conv2d": math.prod(case.shapes[-1][1:])}.get(case.op, 0)
+    terms = {"matmul": case.shapes[0][-1], "conv2d": math.prod(case.shapes[-1][1:]), "encoder": 1536}.get(case.op, 0)
     if case.op in ("sum", "dot"):
         terms = case.shapes[0][0]
     # As many roundings as terms, of sums that wander as far as their square root.

@@ -3,6 +3,19 @@
 import torch
 import torch.nn.functional as F
 
+
+
+def encoder(x, *rest):
+    (*weights, layers, heads), (texts, length, width) = rest, x.shape
+    split = lambda y: y.view(texts, length, heads, -1).transpose(1, 2)
+    for layer in range(layers):
+        wq, bq, wk, bk, wv, bv, wo, bo, s1, b1, wi, bi, wf, bf, s2, b2 = weights[16 * layer : 16 * layer + 16]
+        seen = F.scaled_dot_product_attention(split(F.linear(x, wq, bq)), split(F.linear(x, wk, bk)), split(F.linear(x, wv, bv)))
+        x = F.layer_norm(x + F.linear(seen.transpose(1, 2).reshape(x.shape), wo, bo), (width,), s1, b1)
+        x = F.layer_norm(x + F.linear(F.gelu(F.linear(x, wi, bi)), wf, bf), (width,), s2, b2)
+    return x
+
+
 FUNCTIONS = {
     "add": torch.add,
     "mul": torch.mul,
@@ -25,6 +38,7 @@ FUNCTIONS = {
     "dot": torch.dot,
     "matmul": torch.matmul,
     "conv2d": lambda x, w, stride, padding, groups: F.conv2d(x, w, stride=stride, padding=padding, groups=groups),
+    "encoder": encoder,
 }
 
 
