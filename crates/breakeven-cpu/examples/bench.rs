@@ -1,6 +1,6 @@
 //! Times single kernels on the CPU device: best and lower quartile, outputs checked first, buffers reused.
 //!
-//! `cargo run --release -p breakeven-cpu --example bench [threads] [filter] [instruction set]`
+//! `cargo run --release -p breakeven-cpu --example bench [threads] [filter] [instruction set]`, or `cargo bench`.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -15,8 +15,9 @@ use breakeven_ir::{
     RowWiseKernel, Scalar, Shape, Sliding,
 };
 
-fn main() -> Result<()> {
-    let mut words = std::env::args().skip(1);
+pub(crate) fn main() -> Result<()> {
+    // Cargo tells a benchmark that it is one.
+    let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     let threads = words.next().and_then(|w| w.parse().ok());
     let filter = words.next().unwrap_or_default();
     let isa = words.next().and_then(|word| Isa::ALL.into_iter().find(|isa| isa.name() == word));
@@ -126,7 +127,7 @@ fn dense(shape: impl Into<Shape>) -> Operand {
 fn cases() -> Vec<(String, Kernel)> {
     let mut all = Vec::new();
     for n in [1_000, 10_000, 100_000, 1_000_000, 16_000_000] {
-        for name in ["add", "relu", "exp", "gelu", "tanh", "sin"] {
+        for name in ["add", "mul", "relu", "exp", "gelu", "tanh", "sin"] {
             all.push((format!("{name} {n}"), Kernel::Map(Map::dense(row(name), Vec::new(), [n]))));
         }
         all.push((format!("chain of 8 light {n}"), Kernel::Map(Map::dense(light_chain(), Vec::new(), [n]))));
@@ -159,6 +160,10 @@ fn cases() -> Vec<(String, Kernel)> {
     all.push(("gemm 16x1536x384".to_owned(), product(1, 16, 1_536, 384, Expr::identity(DType::F32))));
     for (name, shape) in CONVS {
         all.push((format!("conv {name}"), conv(*shape)));
+    }
+    // One row or one column, which a path for square products would take ten times as long for.
+    for [m, k, n] in [[1, 12_544, 1_029], [1, 10_000, 10], [4_096, 4_096, 1], [1, 1 << 25, 1], [256, 65_536, 256]] {
+        all.push((format!("gemm {m}x{k}x{n}"), product(1, m, n, k, Expr::identity(DType::F32))));
     }
     for n in [384, 2_048] {
         all.push((format!("matvec {n}"), product(1, n, 1, n, Expr::identity(DType::F32))));

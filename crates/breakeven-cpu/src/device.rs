@@ -48,7 +48,8 @@ impl CpuDevice {
     ///
     /// # Errors
     /// When this machine does not have the instructions that were asked for.
-    pub fn new(options: CpuOptions) -> Result<CpuDevice> {
+    pub fn new(mut options: CpuOptions) -> Result<CpuDevice> {
+        options.threads = Some(options.thread_count());
         let isa = options.isa.unwrap_or_else(Isa::best);
         let natives = Natives::new(isa)
             .ok_or_else(|| DeviceError::Driver(format!("this machine does not have the instructions of {isa}")))?;

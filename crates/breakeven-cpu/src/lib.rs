@@ -39,3 +39,4 @@ pub use backend::CpuBackend;
 pub use device::CpuDevice;
 pub use isa::Isa;
 pub use options::{CpuOptions, Tuning};
+pub use team::Team;

@@ -4,32 +4,45 @@ use std::any::Any;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{JoinHandle, Thread};
 
 /// Runs the parts of a job on several threads; the caller is one of them.
-pub(crate) struct Team {
+pub struct Team {
     shared: Arc<Shared>,
-    /// Threads that were asked for, the caller included.
-    threads: usize,
-    /// Hired for the first job that has parts for them: a program of small work starts no thread.
-    workers: OnceLock<Vec<JoinHandle<()>>>,
+    /// Hired as jobs have parts for them: a program of small work starts no thread.
+    workers: Mutex<Vec<JoinHandle<()>>>,
+    /// How many were hired.
+    hired: AtomicUsize,
+    /// How many may be: those that were asked for, or fewer where the system refused more.
+    most: AtomicUsize,
     taken: AtomicBool,
 }
 
 struct Shared {
-    /// [`OPEN`] while a job may be joined, plus the number of workers that hold on to it.
-    gate: AtomicUsize,
+    /// Whether the job may be joined.
+    is_open: AtomicBool,
     /// Written by the caller while the gate is closed and nobody is inside.
     job: UnsafeCell<Option<Job>>,
-    /// Grows with every job.
-    epoch: AtomicUsize,
-    sleeping: AtomicUsize,
-    bed: Mutex<()>,
-    bell: Condvar,
+    /// How many workers are called to the job.
+    called: AtomicUsize,
+    desks: Box<[Desk]>,
     stop: AtomicBool,
     spins: u32,
+}
+
+/// What one worker and the caller tell each other, on cache lines of its own: two, since they are fetched in pairs.
+#[derive(Default)]
+#[repr(align(128))]
+struct Desk {
+    /// Counts the jobs that the worker was called to.
+    calls: AtomicUsize,
+    /// It works, or looks whether it may.
+    is_inside: AtomicBool,
+    /// It has to be woken.
+    is_asleep: AtomicBool,
+    thread: OnceLock<Thread>,
 }
 
 // SAFETY: `job` is only written while the gate is closed with nobody inside, and only read by those who entered while
@@ -38,9 +51,7 @@ unsafe impl Sync for Shared {}
 // SAFETY: as above; what the job points to is `Sync`.
 unsafe impl Send for Shared {}
 
-const OPEN: usize = 1 << (usize::BITS - 1);
-
-/// What is to be done. Both pointers outlive the time in which the gate is open or held.
+/// What is to be done. Both pointers outlive the time in which the gate is open or somebody inside.
 #[derive(Clone, Copy)]
 struct Job {
     work: *const (dyn Fn(usize) + Sync),
@@ -56,31 +67,27 @@ struct JobState {
 impl Team {
     /// A team of `threads`, the caller included, whose workers spin `spins` times before they sleep.
     pub fn new(threads: usize, spins: u32) -> Team {
+        let most = threads.max(1) - 1;
         let shared = Arc::new(Shared {
-            gate: AtomicUsize::new(0),
+            is_open: AtomicBool::new(false),
             job: UnsafeCell::new(None),
-            epoch: AtomicUsize::new(0),
-            sleeping: AtomicUsize::new(0),
-            bed: Mutex::new(()),
-            bell: Condvar::new(),
+            called: AtomicUsize::new(0),
+            desks: std::iter::repeat_with(Desk::default).take(most).collect(),
             stop: AtomicBool::new(false),
             spins,
         });
-        Team { shared, threads: threads.max(1), workers: OnceLock::new(), taken: AtomicBool::new(false) }
+        Team {
+            shared,
+            workers: Mutex::default(),
+            hired: AtomicUsize::new(0),
+            most: AtomicUsize::new(most),
+            taken: AtomicBool::new(false),
+        }
     }
 
     /// Threads, the caller included: those there are, or would be.
     pub fn threads(&self) -> usize {
-        self.workers.get().map_or(self.threads, |workers| workers.len() + 1)
-    }
-
-    fn workers(&self) -> &[JoinHandle<()>] {
-        let hire = |i: usize| {
-            let shared = self.shared.clone();
-            std::thread::Builder::new().name(format!("breakeven-cpu-{i}")).spawn(move || shared.work()).ok()
-        };
-        // A machine that refuses more threads is served with fewer.
-        self.workers.get_or_init(|| (1..self.threads).map_while(hire).collect())
+        self.most.load(Ordering::Relaxed) + 1
     }
 
     /// Calls `work` with every number below `parts`. Callers that find the team at work, and those that belong to a
@@ -89,44 +96,68 @@ impl Team {
     /// # Panics
     /// When `work` does, after all parts have ended.
     pub fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync)) {
-        if parts <= 1 || self.threads == 1 {
+        if parts <= 1 || self.threads() == 1 {
             return (0..parts).for_each(work);
         }
         if rayon_core::current_thread_index().is_some() {
             return halves(0, parts, work);
         }
-        if self.workers().is_empty() || self.taken.swap(true, Ordering::Acquire) {
+        if self.taken.swap(true, Ordering::Acquire) {
             return (0..parts).for_each(work);
         }
+        let called = self.hire((parts - 1).min(self.threads() - 1));
         let state = JobState { next: AtomicUsize::new(0), parts, panic: Mutex::new(None) };
         // SAFETY: only the lifetime is extended; `share` returns after the last worker has let go of the job.
         let work: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(work) };
-        self.share(Job { work, state: &raw const state });
+        self.share(Job { work, state: &raw const state }, called);
         self.taken.store(false, Ordering::Release);
         if let Some(panic) = state.panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
             resume_unwind(panic);
         }
     }
 
+    /// How many of the `wanted` workers there are, once those that were missing are hired. A machine that refuses more
+    /// threads is served with fewer.
+    fn hire(&self, wanted: usize) -> usize {
+        let hired = self.hired.load(Ordering::Relaxed);
+        if hired >= wanted {
+            return wanted;
+        }
+        let hire = |index: usize| {
+            let shared = self.shared.clone();
+            let thread = std::thread::Builder::new().name(format!("breakeven-cpu-{}", index + 1));
+            let worker = thread.spawn(move || shared.work(index)).ok()?;
+            // Nobody else hires: the caller has the team.
+            let _ = self.shared.desks[index].thread.set(worker.thread().clone());
+            Some(worker)
+        };
+        let mut workers = self.workers();
+        workers.extend((hired..wanted).map_while(hire));
+        self.hired.store(workers.len(), Ordering::Relaxed);
+        if workers.len() < wanted {
+            self.most.store(workers.len(), Ordering::Relaxed);
+        }
+        workers.len()
+    }
+
     /// Opens the gate, works along, closes it and waits until nobody is inside. Never unwinds.
-    fn share(&self, job: Job) {
-        let shared = &self.shared;
+    fn share(&self, job: Job, called: usize) {
+        let shared = &*self.shared;
         // SAFETY: the gate is closed and was left empty by the job before, and `taken` keeps other callers out.
         unsafe { *shared.job.get() = Some(job) };
-        shared.gate.fetch_or(OPEN, Ordering::SeqCst);
-        shared.epoch.fetch_add(1, Ordering::SeqCst);
-        if shared.sleeping.load(Ordering::SeqCst) > 0 {
-            drop(shared.bed.lock().unwrap_or_else(PoisonError::into_inner));
-            shared.bell.notify_all();
-        }
+        shared.called.store(called, Ordering::Relaxed);
+        shared.is_open.store(true, Ordering::SeqCst);
+        shared.call(called);
         // SAFETY: both pointers come from `run`, which is still waiting for this call.
         unsafe { job.work_off() };
-        shared.gate.fetch_and(!OPEN, Ordering::SeqCst);
-        let mut tries = 0u32;
-        while shared.gate.load(Ordering::Acquire) != 0 {
-            tries += 1;
-            if tries > shared.spins { std::thread::yield_now() } else { std::hint::spin_loop() }
-        }
+        shared.is_open.store(false, Ordering::SeqCst);
+        // Also those that were called to an earlier job, and come only now.
+        let hired = self.hired.load(Ordering::Relaxed);
+        shared.desks[..hired].iter().for_each(Desk::wait_outside);
+    }
+
+    fn workers(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -160,51 +191,108 @@ impl Job {
 }
 
 impl Shared {
+    /// Calls the first workers, and wakes two of them at most.
+    fn call(&self, called: usize) {
+        // Whoever sees its call sees those of the workers that it is to wake, which have higher numbers.
+        for desk in self.desks[..called].iter().rev() {
+            desk.calls.store(desk.calls.load(Ordering::Relaxed) + 1, Ordering::Release);
+        }
+        self.wake(0);
+    }
+
+    /// Wakes those two of the called that number `place` of the team, the caller's being 0, has to wake: to wake a thread
+    /// takes longer than many a part, and so nobody does it for all.
+    fn wake(&self, place: usize) {
+        let called = self.called.load(Ordering::Relaxed);
+        let (from, to) = ((2 * place).min(called), (2 * place + 2).min(called));
+        // Either this sees that a worker sleeps, or the worker sees its call before it does.
+        fence(Ordering::SeqCst);
+        self.desks[from..to].iter().for_each(Desk::wake);
+    }
+
     /// The life of a worker.
-    fn work(&self) {
+    fn work(&self, index: usize) {
+        let desk = &self.desks[index];
         let mut seen = 0;
         loop {
-            self.rest(seen);
-            seen = self.epoch.load(Ordering::SeqCst);
+            desk.rest(seen, self.spins);
+            seen = desk.calls.load(Ordering::Acquire);
             if self.stop.load(Ordering::SeqCst) {
                 return;
             }
-            if self.gate.fetch_add(1, Ordering::SeqCst) & OPEN != 0 {
-                // SAFETY: the gate was open when it was entered, so the job is set, and its caller waits at the gate.
+            self.wake(index + 1);
+            desk.is_inside.store(true, Ordering::SeqCst);
+            if self.is_open.load(Ordering::SeqCst) {
+                // SAFETY: the gate was open after this worker was seen inside, so the job is set, and its caller waits.
                 unsafe {
                     if let Some(job) = *self.job.get() {
                         job.work_off();
                     }
                 }
             }
-            self.gate.fetch_sub(1, Ordering::Release);
+            desk.is_inside.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Desk {
+    /// Until the worker was called more often than `seen`.
+    fn rest(&self, seen: usize, spins: u32) {
+        let mut pause = Pause::default();
+        while pause.tries < spins {
+            if self.calls.load(Ordering::Acquire) != seen {
+                return;
+            }
+            pause.take();
+        }
+        self.is_asleep.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        while self.calls.load(Ordering::Acquire) == seen {
+            std::thread::park();
+        }
+        self.is_asleep.store(false, Ordering::Relaxed);
+    }
+
+    fn wake(&self) {
+        if self.is_asleep.load(Ordering::SeqCst) {
+            self.thread.get().into_iter().for_each(Thread::unpark);
         }
     }
 
-    /// Until the epoch is no longer `seen`.
-    fn rest(&self, seen: usize) {
-        for _ in 0..self.spins {
-            if self.epoch.load(Ordering::SeqCst) != seen {
-                return;
-            }
-            std::hint::spin_loop();
+    /// Until the worker has let go of the job.
+    fn wait_outside(&self) {
+        let mut pause = Pause::default();
+        while self.is_inside.load(Ordering::SeqCst) {
+            pause.take();
         }
-        let mut bed = self.bed.lock().unwrap_or_else(PoisonError::into_inner);
-        self.sleeping.fetch_add(1, Ordering::SeqCst);
-        while self.epoch.load(Ordering::SeqCst) == seen {
-            bed = self.bell.wait(bed).unwrap_or_else(PoisonError::into_inner);
-        }
-        self.sleeping.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Between two looks at something that another thread is about to change. That thread may be waiting for this core: it gets
+/// it every few microseconds, not once a time slice has passed.
+#[derive(Default)]
+struct Pause {
+    tries: u32,
+}
+
+impl Pause {
+    /// Looks until the core is offered: to offer it takes as long as about ten of them.
+    const ROUND: u32 = 128;
+
+    fn take(&mut self) {
+        self.tries = self.tries.saturating_add(1);
+        if self.tries.is_multiple_of(Pause::ROUND) { std::thread::yield_now() } else { std::hint::spin_loop() }
     }
 }
 
 impl Drop for Team {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        self.shared.epoch.fetch_add(1, Ordering::SeqCst);
-        drop(self.shared.bed.lock().unwrap_or_else(PoisonError::into_inner));
-        self.shared.bell.notify_all();
-        for worker in self.workers.take().into_iter().flatten() {
+        for desk in &self.shared.desks {
+            desk.calls.fetch_add(1, Ordering::SeqCst);
+            desk.thread.get().into_iter().for_each(Thread::unpark);
+        }
+        for worker in self.workers().drain(..) {
             // A worker never unwinds: parts are caught.
             let _ = worker.join();
         }
@@ -245,9 +333,10 @@ mod tests {
 
     #[test]
     fn nobody_is_hired_before_there_is_work_to_share() {
-        let team = Team::new(3, 1000);
-        assert_eq!((squares(&team, 1), team.workers.get().is_none(), team.threads()), (0, true, 3));
-        assert_eq!((squares(&team, 4), team.workers.get().is_none()), (14, false));
+        let team = Team::new(4, 1000);
+        let hired = |parts: usize| (squares(&team, parts), team.workers().len(), team.threads());
+        assert_eq!([hired(1), hired(2), hired(2), hired(9), hired(2)].map(|h| h.1), [0, 1, 1, 3, 3]);
+        assert_eq!(hired(4), (14, 3, 4));
     }
 
     #[test]

@@ -110,7 +110,8 @@ impl fmt::Display for Plan {
         let (copies, moved) = (self.counts.layout_copies, self.counts.moved_bytes);
         write!(f, "{launches} launches, {copies} layout copies, {moved} bytes moved")?;
         writeln!(f, ", {} predicted", time(self.predicted.seconds))?;
-        self.decisions.iter().try_for_each(|decision| self.write_decision(f, decision))
+        self.decisions.iter().try_for_each(|decision| self.write_decision(f, decision))?;
+        self.remarks.iter().try_for_each(|remark| writeln!(f, "note: {remark}"))
     }
 }
 

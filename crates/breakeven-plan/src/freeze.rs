@@ -38,6 +38,11 @@ impl Frozen {
         self.graph
     }
 
+    /// Whether all of it runs on the CPU.
+    pub fn is_on_host(&self) -> bool {
+        self.kernels.values().all(|(device, _)| *device == DeviceId::HOST)
+    }
+
     /// Where the kernel that computes these nodes runs.
     pub fn device(&self, nodes: &[NodeId]) -> Option<DeviceId> {
         Some(self.kernel(nodes)?.0)

@@ -184,7 +184,8 @@ fn assemble(request: Request<'_>, program: &Program, schedule: Schedule) -> Plan
     let counts = count(request.machine, &slots);
     let (slots, steps) = (slots.all, slots.steps);
     let devices = request.machine.devices.iter().map(|view| view.name.clone()).collect();
-    Plan { graph: 0, devices, slots, steps, outputs, decisions: Vec::new(), predicted: Cost::ZERO, counts }
+    let (decisions, predicted, remarks) = (Vec::new(), Cost::ZERO, Vec::new());
+    Plan { graph: 0, devices, slots, steps, outputs, decisions, predicted, counts, remarks }
 }
 
 fn output_place(program: &Program, wanted: &Wanted, found: Option<usize>) -> OutputPlace {

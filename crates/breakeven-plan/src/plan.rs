@@ -23,6 +23,8 @@ pub struct Plan {
     pub predicted: Cost,
     /// What the steps amount to.
     pub counts: Counts,
+    /// What else a reader of the plan should know; none as planned.
+    pub remarks: Vec<String>,
 }
 
 /// Memory on one device. Several values may use it one after the other.

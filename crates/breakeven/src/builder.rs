@@ -3,11 +3,12 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use breakeven_cpu::{CpuDevice, CpuOptions};
 use breakeven_device::Device;
-use breakeven_plan::{DeviceProfile, Profile};
+use breakeven_plan::{DeviceProfile, Profile, Prospect};
 use etcetera::{BaseStrategy, choose_base_strategy};
 
 use crate::cache::Plans;
@@ -15,7 +16,7 @@ use crate::calibrate;
 use crate::devices::{Devices, Entry};
 use crate::engine::{EngineOptions, Shared};
 use crate::profile_file::ProfileFile;
-use crate::search::{self, Search};
+use crate::search::Search;
 use crate::settings::{Cache, Settings};
 use crate::{Engine, Error, Result};
 
@@ -54,7 +55,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Look for GPUs (the default) or not.
+    /// Look for GPUs once one is needed (the default) or never.
     pub fn gpus(mut self, yes: bool) -> EngineBuilder {
         self.no_gpus = !yes;
         self
@@ -140,18 +141,20 @@ impl EngineBuilder {
         self
     }
 
-    /// The engine, its CPU open. GPUs follow in the background.
+    /// The engine, its CPU open. GPUs follow in the background, once work could gain by one or somebody asks for one.
     pub fn build(self) -> Result<Engine> {
         let mut notes = Vec::new();
+        // Asked once: where there are control groups, each answer takes twenty system calls.
+        let cores = available_parallelism().map_or(1, NonZeroUsize::get);
         let cpu = CpuDevice::new(CpuOptions {
-            threads: self.threads,
+            threads: Some(self.threads.unwrap_or(cores)),
             memory_bytes: self.memory_bytes,
             ..CpuOptions::default()
         });
         let failed = |source| Error::Device { device: "cpu".to_owned(), source };
         let cpu: Arc<dyn Device> = Arc::new(cpu.map_err(failed)?);
         let memory_limit = cpu.memory().budget;
-        let file = self.cache.file(&fingerprint(&cpu), &mut notes);
+        let file = self.cache.file(&fingerprint(&cpu, cores), &mut notes);
         let stored = self.profile.clone().or_else(|| file.as_ref().and_then(|f| f.load(&mut notes)));
         let known = |device: &Arc<dyn Device>| calibrate::known(stored.as_ref(), device.info());
         let cpu_profile =
@@ -166,14 +169,12 @@ impl EngineBuilder {
                 profile.unwrap_or_else(|| calibrate::unmeasured(device.info())),
             ));
         }
-        let searching = usize::from(!self.no_gpus);
-        let devices = Arc::new(Devices::new(entries, searching, notes));
-        if !self.no_gpus {
-            let search =
-                Search { software: self.software, webgpu_limits: self.webgpu_limits, stored, file: file.clone() };
-            search::spawn(search, &devices);
-        }
-        Ok(Engine(Arc::new(Shared { devices, plans: Plans::default(), options: self.options, memory_limit, file })))
+        let prospect = Prospect::of(stored.as_ref());
+        let (software, webgpu_limits) = (self.software, self.webgpu_limits);
+        let search = (!self.no_gpus).then(|| Search { software, webgpu_limits, stored, file: file.clone() });
+        let devices = Arc::new(Devices::new(entries, search, notes));
+        let (plans, options) = (Plans::default(), self.options);
+        Ok(Engine(Arc::new(Shared { devices, plans, options, memory_limit, file, prospect })))
     }
 }
 
@@ -195,7 +196,6 @@ impl Cache {
 }
 
 /// What measurements depend on besides the devices themselves.
-fn fingerprint(cpu: &Arc<dyn Device>) -> String {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+fn fingerprint(cpu: &Arc<dyn Device>, cores: usize) -> String {
     format!("{}, {}, {cores} cores, version {}", cpu.info().name, cpu.info().driver, env!("CARGO_PKG_VERSION"))
 }

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use breakeven_device::Device;
 use breakeven_exec::Executable;
-use breakeven_ir::{Caps, Graph, Kernel, Unsupported};
-use breakeven_plan::{DeviceView, Home, Machine, Policy, plan};
+use breakeven_ir::{Caps, Graph, Kernel, Op, Unsupported};
+use breakeven_plan::{DeviceId, DeviceView, Home, Machine, Policy, plan};
 
 use crate::devices::{Entry, Snapshot};
+use crate::engine::Shared;
 use crate::small::Small;
 use crate::trace::{Trace, home};
-use crate::{Error, Result};
+use crate::{Engine, Error, Result};
 
 /// How many plans are kept.
 const KEPT: usize = 256;
@@ -40,37 +41,48 @@ struct Known {
     executable: Arc<Executable>,
 }
 
-impl Plans {
-    /// The compiled plan for `trace` on these devices.
-    pub fn executable(
+impl Engine {
+    /// The compiled plan for `trace` on these devices. Work that could gain by a GPU begins the search for one.
+    pub(crate) fn executable(
         &self,
         devices: &Snapshot,
         trace: &Trace,
         read: Vec<bool>,
         policy: Policy,
     ) -> Result<Arc<Executable>> {
+        let Shared { plans, prospect, .. } = &*self.0;
+        if policy.frozen.as_ref().is_some_and(|frozen| !frozen.is_on_host()) {
+            self.0.devices.look();
+        }
         let home = home(&trace.inputs, read);
         let key = trace.graph.fingerprint();
         let same =
             |k: &&Known| k.version == devices.version && k.graph == trace.graph && k.home == home && k.policy == policy;
-        if let Some(known) = self.lock().plans.get(&key).and_then(|all| all.iter().find(same)) {
+        if let Some(known) = plans.lock().plans.get(&key).and_then(|all| all.iter().find(same)) {
             return Ok(known.executable.clone());
         }
         let executable = Arc::new(make(devices, &trace.graph, &home, &policy)?);
-        if trace.pins.is_empty() && policy.pin.is_none() && policy.frozen.is_none() {
-            self.small.keep(&trace.graph, &home, devices.version, &executable);
+        let is_bound = policy.frozen.is_some() || is_on_host(trace);
+        if self.0.devices.is_waiting() && !is_bound && prospect.could_gain(executable.plan()) {
+            self.0.devices.look();
         }
-        let known = Known {
-            graph: trace.graph.clone(),
-            home,
-            policy,
-            version: devices.version,
-            executable: executable.clone(),
-        };
-        self.keep(key, known);
+        if trace.pins.is_empty() && policy.pin.is_none() && policy.frozen.is_none() {
+            plans.small.keep(&trace.graph, &home, devices.version, &executable);
+        }
+        let (graph, version) = (trace.graph.clone(), devices.version);
+        plans.keep(key, Known { graph, home, policy, version, executable: executable.clone() });
         Ok(executable)
     }
 
+    /// A value of so many bytes came in: where there is much of it, the work will be large too.
+    pub(crate) fn look_for_work_on(&self, bytes: u64) {
+        if self.0.devices.is_waiting() && self.0.prospect.is_much(bytes) {
+            self.0.devices.look();
+        }
+    }
+}
+
+impl Plans {
     fn keep(&self, key: u64, known: Known) {
         let mut kept = self.lock();
         if kept.count >= KEPT {
@@ -84,6 +96,13 @@ impl Plans {
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// All that is computed was pinned to the CPU.
+fn is_on_host(trace: &Trace) -> bool {
+    let nodes = trace.graph.ids().zip(trace.graph.nodes());
+    let mut computed = nodes.filter(|(_, node)| node.op != Op::Input);
+    !trace.pins.is_empty() && computed.all(|(id, _)| trace.pins.get(&id) == Some(&DeviceId::HOST))
 }
 
 /// Plan and compile.

@@ -76,6 +76,7 @@ impl Engine {
     /// When an example is a wrong call, or a device fails.
     pub fn calibrate_custom(&self, op: &CustomOp, examples: &[Example<'_>]) -> Result<()> {
         let launches = examples.iter().map(|example| launch(op, example)).collect::<Result<Vec<_>>>()?;
+        self.0.devices.look();
         let snapshot = self.0.devices.snapshot();
         for id in snapshot.ids() {
             let Some(device) = snapshot.device(id) else { continue };

@@ -28,6 +28,7 @@ impl Engine {
     pub fn from_bytes(&self, bytes: HostBytes, spec: Spec) -> Tensor {
         let at = std::panic::Location::caller();
         if spec.is_addressable() && bytes.len() as u64 == spec.bytes() {
+            self.look_for_work_on(spec.bytes());
             return Tensor::from_value(self, Arc::new(Value::on_host(spec, bytes)));
         }
         let message = format!("{spec} needs {} bytes, {} were given", spec.bytes(), bytes.len());

@@ -1,7 +1,7 @@
 //! The devices of one engine: which there are, how they stand, and what was measured of them.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use breakeven_device::{Buffer, Deadline, Device, DeviceError, DeviceInfo, Device
 use breakeven_exec::ExecError;
 use breakeven_plan::{DeviceId, DeviceProfile, Profile};
 
+use crate::search::{self, Search};
 use crate::{DeviceReport, Error, calibrate};
 
 /// How a device stands.
@@ -34,6 +35,9 @@ impl DeviceState {
     }
 }
 
+/// Said until the search begins.
+const NOT_LOOKED_FOR: &str = "GPUs were not looked for yet: no work was large enough to gain by one, and nobody asked for one (`Engine::ready` does)";
+
 /// One device.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -50,6 +54,8 @@ pub(crate) struct Devices {
     registry: Mutex<Registry>,
     /// As in the registry, to be looked at without its lock.
     version: AtomicU64,
+    /// The search waits for a reason to begin: as in the registry.
+    is_waiting: AtomicBool,
     changed: Condvar,
 }
 
@@ -57,11 +63,20 @@ pub(crate) struct Devices {
 struct Registry {
     entries: Arc<Vec<Entry>>,
     names: Arc<[String]>,
-    /// Searches that have not ended.
-    searching: usize,
+    looking: Looking,
     notes: BTreeSet<String>,
     /// Counts changes, so that plans know for which devices they were made.
     version: u64,
+}
+
+/// How far looking for GPUs has come.
+#[derive(Debug)]
+enum Looking {
+    /// Nobody needed one yet.
+    Waits(Search),
+    Runs,
+    /// Or there is none.
+    Ended,
 }
 
 /// The devices at one moment.
@@ -73,11 +88,45 @@ pub(crate) struct Snapshot {
 
 impl Devices {
     /// Starts with the CPU and whatever else was given.
-    pub fn new(entries: Vec<Entry>, searching: usize, notes: Vec<String>) -> Devices {
+    pub fn new(entries: Vec<Entry>, search: Option<Search>, notes: Vec<String>) -> Devices {
         let notes = notes.into_iter().collect();
         let names = names(&entries);
-        let registry = Registry { entries: Arc::new(entries), names, searching, notes, version: 0 };
-        Devices { registry: Mutex::new(registry), version: AtomicU64::new(0), changed: Condvar::new() }
+        let is_waiting = AtomicBool::new(search.is_some());
+        let looking = search.map_or(Looking::Ended, Looking::Waits);
+        let registry = Mutex::new(Registry { entries: Arc::new(entries), names, looking, notes, version: 0 });
+        Devices { registry, version: AtomicU64::new(0), is_waiting, changed: Condvar::new() }
+    }
+
+    /// True until something begins the search.
+    pub fn is_waiting(&self) -> bool {
+        self.is_waiting.load(Ordering::Acquire)
+    }
+
+    /// Begins the search, once.
+    pub fn look(self: &Arc<Devices>) {
+        if !self.is_waiting() {
+            return;
+        }
+        let mut registry = self.lock();
+        self.is_waiting.store(false, Ordering::Release);
+        match std::mem::replace(&mut registry.looking, Looking::Runs) {
+            Looking::Waits(search) => {
+                drop(registry);
+                search::spawn(search, self);
+            }
+            other => registry.looking = other,
+        }
+    }
+
+    /// What a reader of plans should know of the search, unless it has ended.
+    pub fn remark(&self) -> Option<&'static str> {
+        match self.lock().looking {
+            Looking::Waits(_) => Some(NOT_LOOKED_FOR),
+            Looking::Runs => {
+                Some("GPUs are being looked for; until they are measured, only the other devices are used")
+            }
+            Looking::Ended => None,
+        }
     }
 
     /// Which devices there are: it grows with every change.
@@ -105,9 +154,9 @@ impl Devices {
         self.change(|registry| Arc::make_mut(&mut registry.entries)[id.0].profile = profile);
     }
 
-    /// A search has ended.
+    /// The search has ended.
     pub fn search_ended(&self) {
-        self.change(|registry| registry.searching -= 1);
+        self.change(|registry| registry.looking = Looking::Ended);
     }
 
     pub fn note(&self, note: String) {
@@ -115,7 +164,9 @@ impl Devices {
     }
 
     pub fn notes(&self) -> Vec<String> {
-        self.lock().notes.iter().cloned().collect()
+        let notes: Vec<String> = self.lock().notes.iter().cloned().collect();
+        let waiting = self.is_waiting().then(|| NOT_LOOKED_FOR.to_owned());
+        notes.into_iter().chain(waiting).collect()
     }
 
     /// A device failed: no plan uses it from now on.
@@ -131,10 +182,11 @@ impl Devices {
         });
     }
 
-    /// Block until all searches have ended; gives the time waited when the deadline passes first.
-    pub fn wait(&self, deadline: Deadline) -> Result<(), Duration> {
+    /// Begin the search and block until it has ended; gives the time waited when the deadline passes first.
+    pub fn wait(self: &Arc<Devices>, deadline: Deadline) -> Result<(), Duration> {
+        self.look();
         let mut registry = self.lock();
-        while registry.searching > 0 {
+        while matches!(registry.looking, Looking::Runs) {
             if deadline.has_passed() {
                 return Err(deadline.waited());
             }

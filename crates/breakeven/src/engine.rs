@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use breakeven_device::{Deadline, Device, DeviceInfo, Memory};
-use breakeven_plan::{DeviceId, Profile};
+use breakeven_plan::{DeviceId, Profile, Prospect};
 
 use crate::builder::EngineBuilder;
 use crate::cache::Plans;
@@ -26,6 +26,8 @@ pub(crate) struct Shared {
     pub memory_limit: Option<u64>,
     /// Where what was measured is kept.
     pub file: Option<ProfileFile>,
+    /// From which work on GPUs are looked for.
+    pub prospect: Prospect,
 }
 
 /// What an engine was told when it was built.
@@ -61,7 +63,9 @@ pub struct DeviceReport {
 }
 
 impl Engine {
-    /// The CPU at once; GPUs are found, tested and measured in the background and used from then on.
+    /// The CPU at once. GPUs are looked for when one is first needed: when [`Engine::ready`] or [`Engine::devices`] is called,
+    /// when one is named, or when work is so large that one could gain by it. They are found, tested and measured in the
+    /// background and used from then on; a program of small work never loads a graphics driver.
     pub fn detect() -> Result<Engine> {
         Engine::builder().build()
     }
@@ -71,20 +75,22 @@ impl Engine {
         EngineBuilder::default()
     }
 
-    /// Wait until every device is open, tested and measured, or found unusable.
+    /// Look for GPUs, and wait until every device is open, tested and measured, or found unusable.
     pub fn ready(&self, deadline: Deadline) -> Result<()> {
         let source = |waited| breakeven_device::DeviceError::Timeout { waited, pending: 0 };
         let late = |waited| Error::Device { device: "the search for devices".to_owned(), source: source(waited) };
         self.0.devices.wait(deadline).map_err(late)
     }
 
-    /// All devices, usable or not, and why not.
+    /// All devices that are known by now, usable or not, and why not. GPUs are looked for from now on.
     pub fn devices(&self) -> Vec<DeviceReport> {
+        self.0.devices.look();
         self.0.devices.report()
     }
 
     /// A device itself, if it is open: for tests of rows and operations of your own.
     pub fn device(&self, id: DeviceId) -> Option<Arc<dyn Device>> {
+        self.look_for(id);
         self.0.devices.snapshot().device(id)
     }
 
@@ -108,6 +114,13 @@ impl Engine {
         self.0.memory_limit
     }
 
+    /// Somebody named this device: unless it is the CPU, GPUs are looked for from now on.
+    pub(crate) fn look_for(&self, device: DeviceId) {
+        if device != DeviceId::HOST {
+            self.0.devices.look();
+        }
+    }
+
     /// True for clones of one engine.
     pub fn is_same(&self, other: &Engine) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -116,7 +129,6 @@ impl Engine {
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> = self.devices().into_iter().map(|d| d.name).collect();
-        f.debug_tuple("Engine").field(&names).finish()
+        f.debug_tuple("Engine").field(&self.0.devices.names()).finish()
     }
 }

@@ -41,8 +41,12 @@ impl Engine {
         let snapshot = self.0.devices.snapshot();
         let trace = Trace::of(outputs, &snapshot)?;
         let policy = self.policy(&trace.pins);
-        let executable = self.0.plans.executable(&snapshot, &trace, vec![true; outputs.len()], policy)?;
-        Ok(executable.plan().clone())
+        let executable = self.executable(&snapshot, &trace, vec![true; outputs.len()], policy)?;
+        let plan = executable.plan().clone();
+        Ok(match self.0.devices.remark() {
+            Some(remark) => Arc::new(Plan { remarks: vec![remark.to_owned()], ..(*plan).clone() }),
+            None => plan,
+        })
     }
 
     /// A value and its bytes on the host.
@@ -175,7 +179,7 @@ impl Engine {
         }
         let trace = Trace::of(outputs, snapshot)?;
         let policy = Policy { frozen: frozen.cloned(), ..self.policy(&trace.pins) };
-        let executable = self.0.plans.executable(snapshot, &trace, read.to_vec(), policy)?;
+        let executable = self.executable(snapshot, &trace, read.to_vec(), policy)?;
         Ok(Ready { inputs: trace.inputs, executable })
     }
 

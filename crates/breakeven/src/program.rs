@@ -256,7 +256,7 @@ impl Written {
         }
         let trace = Trace { graph: self.graph.clone(), inputs, pins: self.pins.clone() };
         let policy = self.engine.policy(&trace.pins);
-        let executable = self.engine.0.plans.executable(devices, &trace, read.to_vec(), policy)?;
+        let executable = self.engine.executable(devices, &trace, read.to_vec(), policy)?;
         if plans.len() >= KEPT {
             plans.remove(0);
         }

@@ -22,20 +22,26 @@ pub(crate) struct Search {
 
 /// Search on a thread of its own. An engine that is dropped meanwhile is not kept alive.
 pub(crate) fn spawn(search: Search, devices: &Arc<Devices>) {
-    let devices = Arc::downgrade(devices);
-    std::thread::spawn(move || {
+    let held = Arc::downgrade(devices);
+    let thread = std::thread::Builder::new().name("breakeven-search".to_owned());
+    if let Err(error) = thread.spawn(move || search.run_and_report(&held)) {
+        devices.note(format!("GPUs could not be looked for: the system refused a thread ({error})"));
+        devices.search_ended();
+    }
+}
+
+impl Search {
+    fn run_and_report(&self, devices: &Weak<Devices>) {
         // A driver may panic on a thread of ours; the engine then goes on with what it has.
-        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| search.run(&devices)));
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run(devices)));
         if let Some(devices) = devices.upgrade() {
             if found.is_err() {
                 devices.note("the search for GPUs broke off: a graphics driver failed".to_owned());
             }
             devices.search_ended();
         }
-    });
-}
+    }
 
-impl Search {
     fn run(&self, devices: &Weak<Devices>) {
         let limits = if self.webgpu_limits { Limits::WebGpuDefault } else { Limits::Adapter };
         let backend = WgpuBackend::new(WgpuOptions { limits, ..WgpuOptions::default() });

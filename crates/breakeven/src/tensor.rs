@@ -131,6 +131,7 @@ impl Tensor {
     pub fn on(&self, device: DeviceId) -> Tensor {
         let (spec, engine) = (self.0.spec.clone(), self.0.engine.clone());
         let state = self.0.state().clone();
+        engine.look_for(device);
         Node::tensor(engine, spec, Some(device), state)
     }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Result, bail};
 
@@ -54,6 +55,9 @@ pub fn prepare(may_install: bool) -> Result<Drivers> {
     if !cfg!(target_os = "linux") {
         println!("not Linux: the tests use the adapters of this system");
         return Ok(Drivers::default());
+    }
+    if may_install && install::may_use_apt() && !install::succeeds(Command::new("strace").arg("-V")) {
+        install::apt_install(&["strace"]);
     }
     let mut drivers = find(Path::exists, list_others);
     if !drivers.missing.is_empty() && may_install && install::may_use_apt() {
