@@ -99,11 +99,11 @@ fn sweep(sets: &[Set], row: Row, stride: u64) -> Vec<Worst> {
     worst.into_inner().expect("no sweep panics")
 }
 
-/// Sweeps every row on every instruction set that is there, and prints a line of `ACCURACY.md` for each.
-fn check(stride: u64) {
+/// Sweeps rows on every instruction set that is there, and prints a line of `ACCURACY.md` for each.
+fn check(rows: impl Iterator<Item = Row>, stride: u64) {
     let sets: Vec<Set> = Isa::ALL.into_iter().filter_map(|isa| Some((isa, Natives::new(isa)?))).collect();
     let mut wrong = Vec::new();
-    for row in rows() {
+    for row in rows {
         print!("| {}", row.name);
         for (Worst { ulps, at }, (isa, _)) in sweep(&sets, row, stride).into_iter().zip(&sets) {
             print!(" | {ulps:.2} | `{at:e}`");
@@ -118,12 +118,31 @@ fn check(stride: u64) {
 
 #[test]
 fn rows_are_within_their_tolerance_on_every_instruction_set() {
-    check(65_521);
+    check(rows(), 65_521);
 }
 
-/// Run it when `math`, a row or a primitive of the lanes changes.
-#[test]
-#[ignore = "some minutes a row on two cores: cargo test --release -p breakeven-cpu every_f32 -- --ignored --nocapture"]
-fn every_f32_is_within_tolerance_on_every_instruction_set() {
-    check(1);
+/// A test for each row of one float.
+macro_rules! every_f32 {
+    ($($(#[doc = $doc:literal])+
+        $name:ident: $family:ident($($arg:ident: $kind:ident),+) -> $out:ident [$tolerance:expr] = $body:expr;)+) => {
+        /// Run that of a row when the row changes, and all of them when `math` or a primitive of the lanes does:
+        /// `cargo test --release -p breakeven-cpu every_f32::tanh -- --ignored --nocapture`.
+        mod every_f32 {
+            $(every_f32!(@ $name $family $($kind)+ $out);)+
+        }
+    };
+    (@ $name:ident Float V V) => {
+        #[test]
+        #[ignore = "some minutes on two cores: cargo test --release -p breakeven-cpu every_f32 -- --ignored --nocapture"]
+        fn $name() {
+            super::check_row(stringify!($name));
+        }
+    };
+    (@ $($other:tt)+) => {};
+}
+breakeven_ir::for_each_map!(every_f32);
+
+fn check_row(name: &str) {
+    let row = Row::named(name).expect("it is in the table");
+    check(rows().filter(|r| r.name == row.name), 1);
 }

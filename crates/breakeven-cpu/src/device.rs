@@ -1,7 +1,7 @@
 //! The CPU device: submissions run on the caller's thread and its team, and are done when `submit` returns.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::memory::{CpuMemory, Store, export};
 use crate::natives::Natives;
 use crate::segment::{Bound, CpuSegment};
 use crate::team::Team;
-use crate::{CpuOptions, Isa};
+use crate::{CpuOptions, Isa, tuned};
 
 /// Host bytes are taken in place from this alignment on; operands that need more are copied when they are bound.
 const IMPORT_ALIGN: usize = 4;
@@ -217,6 +217,17 @@ impl Device for CpuDevice {
 
     fn now(&self) -> Duration {
         self.store.now()
+    }
+
+    fn tune(&self, largest_bytes: u64) -> Result<BTreeMap<String, f64>> {
+        let measured =
+            tuned::measure(&self.machine, largest_bytes).map_err(|why| DeviceError::Driver(why.to_string()))?;
+        self.adopt(&measured);
+        Ok(measured)
+    }
+
+    fn adopt(&self, tuned: &BTreeMap<String, f64>) {
+        self.machine.tuned.adopt(tuned);
     }
 }
 

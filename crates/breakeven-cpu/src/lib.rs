@@ -33,6 +33,7 @@ mod shifts;
 mod spare;
 mod sweeps;
 mod team;
+mod tuned;
 mod vectors;
 
 pub use backend::CpuBackend;

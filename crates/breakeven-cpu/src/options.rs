@@ -46,7 +46,8 @@ fn machine_memory() -> Option<u64> {
     kibibytes.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Numbers that a calibration measures. None of them changes a result.
+/// Numbers that kernels are tuned by. None of them changes a result; a calibration measures `part_ns` and `stream_bytes` (see
+/// `Device::tune`), and these are what is used before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tuning {
     /// Nanoseconds of one thread that make a part worth handing to another one.

@@ -1,6 +1,7 @@
 //! The seam between plans and machines.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,6 +79,15 @@ pub trait Device: Send + Sync + fmt::Debug {
 
     /// The device's own clock.
     fn now(&self) -> Duration;
+
+    /// Measures the numbers that its kernels are tuned by, each under its name, with arrays of at most so many bytes, and
+    /// works by them from now on. None of them changes a result.
+    fn tune(&self, _largest_bytes: u64) -> Result<BTreeMap<String, f64>> {
+        Ok(BTreeMap::new())
+    }
+
+    /// Works by numbers that [`Device::tune`] gave earlier; what they lack stays, and names that it does not know are ignored.
+    fn adopt(&self, _tuned: &BTreeMap<String, f64>) {}
 }
 
 /// A segment compiled for one device.

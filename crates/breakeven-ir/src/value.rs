@@ -78,10 +78,10 @@ pub trait Float:
     /// That `k`, modulo 4, as 0, 1, 2 or 3.
     fn turn_quadrant(self) -> Self;
 
-    /// Held between two constants, neither of them 0 nor NaN, the higher one perhaps infinite; NaN stays NaN.
+    /// Held between two constants, neither of them 0 nor NaN, either perhaps infinite; NaN stays NaN.
     #[inline(always)]
     fn held(self, low: f64, high: f64) -> Self {
-        let held = self.larger(self.lit(low));
+        let held = if low > f64::NEG_INFINITY { self.larger(self.lit(low)) } else { self };
         if high < f64::INFINITY { held.smaller(self.lit(high)) } else { held }
     }
     /// The whole number nearest to `self * scale`, for products within 2^22 of 0; where two are about as near, either.

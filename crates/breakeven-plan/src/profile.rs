@@ -75,6 +75,9 @@ pub struct DeviceProfile {
     /// Custom operations by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub customs: BTreeMap<String, ClassCurves>,
+    /// Numbers that its kernels are tuned by, as the device measured them; it has defaults for those that are missing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tuning: BTreeMap<String, f64>,
 }
 
 impl DeviceProfile {
@@ -191,6 +194,9 @@ mod tests {
         assert_eq!(Profile::from_json(&text, "cpu x").unwrap(), profile);
         assert!(matches!(Profile::from_json(&text, "cpu y"), Err(ProfileError::Foreign { .. })));
         assert!(matches!(Profile::from_json(&text[..text.len() / 2], "cpu x"), Err(ProfileError::Unreadable(_))));
+        assert!(!text.contains("tuning"), "a file without it is one that earlier versions wrote");
+        profile.devices[0].tuning.insert("part_ns".to_owned(), 1500.0);
+        assert_eq!(Profile::from_json(&profile.to_json(), "cpu x").unwrap(), profile);
         let newer = text.replacen("\"schema\": 1", "\"schema\": 2", 1);
         assert!(matches!(Profile::from_json(&newer, "cpu x"), Err(ProfileError::Schema { found: 2 })));
     }

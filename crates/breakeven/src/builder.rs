@@ -159,6 +159,7 @@ impl EngineBuilder {
         let known = |device: &Arc<dyn Device>| calibrate::known(stored.as_ref(), device.info());
         let cpu_profile =
             self.cpu_profile.clone().or_else(|| known(&cpu)).unwrap_or_else(|| calibrate::unmeasured(cpu.info()));
+        cpu.adopt(&cpu_profile.tuning);
         let mut entries = vec![Entry::ready("cpu".to_owned(), cpu, cpu_profile)];
         for (index, (device, profile)) in self.devices.iter().enumerate() {
             let name = format!("{}:{index}", device.info().backend);

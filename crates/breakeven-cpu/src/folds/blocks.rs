@@ -5,7 +5,7 @@ use fearless_simd::{Simd, SimdBase, SimdMask, SimdWiden};
 
 use super::Rows;
 use crate::domain::BLOCK;
-use crate::lanes::{Chunk, Lanes};
+use crate::lanes::{Chunk, Lanes, is_avx512};
 
 /// Partial sums side by side: enough to keep every adder busy, and the same on every instruction set.
 const WIDE: usize = 64;
@@ -14,36 +14,97 @@ const NARROWEST: usize = 4;
 /// Elements of a block in each partial sum.
 const DEEP: usize = BLOCK / WIDE;
 
-/// Sum of at most a block, as a tree: an element passes through at most `log2` of the block additions.
+/// What is summed.
+pub(super) trait Terms<S: Simd>: Copy {
+    /// The same from element `start` on.
+    fn after(self, start: usize) -> Self;
+    /// # Safety
+    /// As many elements as a register has must be readable from `at` on.
+    unsafe fn register(self, at: usize) -> Lanes<S>;
+    /// # Safety
+    /// The element must be readable.
+    unsafe fn one(self, at: usize) -> f32;
+}
+
+impl<S: Simd> Terms<S> for *const f32 {
+    #[inline(always)]
+    fn after(self, start: usize) -> Self {
+        self.wrapping_add(start)
+    }
+    #[inline(always)]
+    unsafe fn register(self, at: usize) -> Lanes<S> {
+        // SAFETY: the caller's contract.
+        unsafe { Lanes::load(self.add(at).cast()) }
+    }
+    #[inline(always)]
+    unsafe fn one(self, at: usize) -> f32 {
+        // SAFETY: the caller's contract.
+        unsafe { self.add(at).read() }
+    }
+}
+
+/// Products, each of which is rounded.
+impl<S: Simd> Terms<S> for (*const f32, *const f32) {
+    #[inline(always)]
+    fn after(self, start: usize) -> Self {
+        (self.0.wrapping_add(start), self.1.wrapping_add(start))
+    }
+    #[inline(always)]
+    unsafe fn register(self, at: usize) -> Lanes<S> {
+        // SAFETY: the caller's contract.
+        unsafe { Lanes::load(self.0.add(at).cast()) * Lanes::load(self.1.add(at).cast()) }
+    }
+    #[inline(always)]
+    unsafe fn one(self, at: usize) -> f32 {
+        // SAFETY: the caller's contract.
+        unsafe { self.0.add(at).read() * self.1.add(at).read() }
+    }
+}
+
+/// Sum in single precision by blocks, of blocks in double precision.
 ///
 /// # Safety
-/// `n` elements must be readable at `from`.
+/// `n` elements must be readable.
 #[inline(always)]
-pub(crate) unsafe fn tree_sum<S: Simd>(simd: S, from: *const f32, n: usize) -> f32 {
-    let registers = WIDE / S::f32s::LEN;
+pub(super) unsafe fn sum_by_blocks<S: Simd, T: Terms<S>>(simd: S, terms: T, n: usize) -> f64 {
+    // The sum of nothing but -0 is -0.
+    let mut sum = -0.0;
+    for start in (0..n).step_by(BLOCK) {
+        // SAFETY: the caller's contract.
+        sum += f64::from(unsafe { tree_sum(simd, terms.after(start), BLOCK.min(n - start)) });
+    }
+    sum
+}
+
+/// Sum of at most a block, as a tree: an element passes through at most `log2` of the block additions.
+#[inline(always)]
+unsafe fn tree_sum<S: Simd, T: Terms<S>>(simd: S, terms: T, n: usize) -> f32 {
+    let (len, registers) = (S::f32s::LEN, WIDE / S::f32s::LEN);
     let mut sums = [Lanes::<S>(S::f32s::splat(simd, 0.0)); WIDE / NARROWEST];
     let whole = n - n % WIDE;
-    // SAFETY: `row` and `register` lie within the elements.
-    let load = |row: usize, register: usize| unsafe {
-        Lanes::<S>::load(from.add(row * WIDE + register * S::f32s::LEN).cast())
-    };
-    for register in 0..registers {
+    // SAFETY: `n` elements are readable, and the tail has room for `WIDE`.
+    unsafe {
         if n == BLOCK {
-            sums[register] = tree(|row| load(row, register));
+            // As many side by side as all levels of the tree have registers for.
+            if is_avx512::<S>() {
+                whole_block::<S, T, 4>(&mut sums, terms);
+            } else {
+                whole_block::<S, T, 2>(&mut sums, terms);
+            }
         } else {
             for row in 0..whole / WIDE {
-                sums[register] = sums[register] + load(row, register);
+                for register in 0..registers {
+                    sums[register] = sums[register] + terms.register(row * WIDE + register * len);
+                }
             }
         }
-    }
-    if whole < n {
-        // SAFETY: fewer than `WIDE` elements are left, and the tail has room for them.
-        unsafe {
+        if whole < n {
             let mut tail = [0f32; WIDE];
-            std::ptr::copy_nonoverlapping(from.add(whole), tail.as_mut_ptr(), n - whole);
+            for (i, to) in tail[..n - whole].iter_mut().enumerate() {
+                *to = terms.one(whole + i);
+            }
             for register in 0..registers {
-                let rest = Lanes::<S>::load(tail.as_ptr().add(register * S::f32s::LEN).cast());
-                sums[register] = sums[register] + rest;
+                sums[register] = sums[register] + Lanes::load(tail.as_ptr().add(register * len).cast());
             }
         }
     }
@@ -55,6 +116,49 @@ pub(crate) unsafe fn tree_sum<S: Simd>(simd: S, from: *const f32, n: usize) -> f
         }
     }
     sum_of_lanes(sums[0])
+}
+
+/// The partial sums of a whole block, `G` registers at a time.
+#[inline(always)]
+unsafe fn whole_block<S: Simd, T: Terms<S>, const G: usize>(sums: &mut [Lanes<S>; WIDE / NARROWEST], terms: T) {
+    for first in (0..WIDE / S::f32s::LEN).step_by(G) {
+        let from = terms.after(first * S::f32s::LEN);
+        // SAFETY: a block is readable.
+        let pairs: [[Lanes<S>; G]; 4] = unsafe { [four(from, 0), four(from, 4), four(from, 8), four(from, 12)] };
+        const { assert!(DEEP == 16, "four times four rows") };
+        let [a, b, c, d] = pairs;
+        sums[first..first + G].copy_from_slice(&both(both(a, b), both(c, d)));
+    }
+}
+
+/// Sums of four rows of a block.
+#[inline(always)]
+unsafe fn four<S: Simd, T: Terms<S>, const G: usize>(terms: T, row: usize) -> [Lanes<S>; G] {
+    // SAFETY: the caller vouches for the rows.
+    unsafe {
+        both(
+            both(registers(terms, row), registers(terms, row + 1)),
+            both(registers(terms, row + 2), registers(terms, row + 3)),
+        )
+    }
+}
+
+#[inline(always)]
+unsafe fn registers<S: Simd, T: Terms<S>, const G: usize>(terms: T, row: usize) -> [Lanes<S>; G] {
+    std::array::from_fn(
+        #[inline(always)]
+        // SAFETY: the caller vouches for the row.
+        |k| unsafe { terms.register(row * WIDE + k * S::f32s::LEN) },
+    )
+}
+
+/// Sums register by register.
+#[inline(always)]
+fn both<S: Simd, const G: usize>(a: [Lanes<S>; G], b: [Lanes<S>; G]) -> [Lanes<S>; G] {
+    std::array::from_fn(
+        #[inline(always)]
+        |k| a[k] + b[k],
+    )
 }
 
 /// Sum of one register, by halves.
@@ -117,34 +221,49 @@ fn tree<S: Simd>(row: impl Fn(usize) -> Lanes<S>) -> Lanes<S> {
 /// # Safety
 /// `n > 0` elements must be readable at `from`.
 #[inline(always)]
-pub(crate) unsafe fn extreme<S: Simd>(_: S, from: *const f32, n: usize, smallest: bool) -> f32 {
-    let scalar = |a: f32, b: f32| {
-        let first = if smallest { a < b } else { a > b };
-        if first || a.is_nan() { a } else { b }
-    };
-    let whole = n - n % (4 * S::f32s::LEN);
-    // SAFETY: the caller's contract.
-    let mut best = unsafe { from.read() };
-    if whole > 0 {
-        // SAFETY: `i + LEN <= n`.
-        let at = |i: usize| unsafe { Lanes::<S>::load(from.add(i).cast()) };
-        let mut lanes: [Lanes<S>; 4] = std::array::from_fn(|k| at(k * S::f32s::LEN));
-        let mut nans: [_; 4] = std::array::from_fn(|k| lanes[k].is_nan());
-        for i in (0..whole).step_by(4 * S::f32s::LEN) {
-            for k in 0..4 {
-                let x = at(i + k * S::f32s::LEN);
-                nans[k] = nans[k] | x.is_nan();
-                lanes[k] = better(lanes[k], x, smallest);
-            }
-        }
-        if (nans[0] | nans[1] | nans[2] | nans[3]).0.any_true() {
-            return f32::NAN;
-        }
-        let four = better(better(lanes[0], lanes[1], smallest), better(lanes[2], lanes[3], smallest), smallest);
-        best = if smallest { four.0.reduce_min() } else { four.0.reduce_max() };
+pub(crate) unsafe fn extreme<S: Simd>(simd: S, from: *const f32, n: usize, smallest: bool) -> f32 {
+    let len = S::f32s::LEN;
+    if n < len {
+        // SAFETY: `i < n`.
+        let element = |i: usize| unsafe { from.add(i).read() };
+        return (1..n).fold(element(0), |a, i| {
+            let (b, first) = (element(i), if smallest { a < element(i) } else { a > element(i) });
+            if first || a.is_nan() { a } else { b }
+        });
     }
-    // SAFETY: `i < n`.
-    (whole..n).fold(best, |a, i| scalar(a, unsafe { from.add(i).read() }))
+    // SAFETY: `i + LEN <= n` wherever it is called.
+    let at = |i: usize| unsafe { Lanes::<S>::load(from.add(i).cast()) };
+    let mut best = [at(0); 4];
+    // A sum is NaN where an element is, which costs one instruction where a test and keeping its result cost two.
+    let mut sums = [Lanes::<S>(S::f32s::splat(simd, 0.0)); 4];
+    let whole = n - n % (4 * len);
+    for i in (0..whole).step_by(4 * len) {
+        for k in 0..4 {
+            let x = at(i + k * len);
+            best[k] = better(best[k], x, smallest);
+            sums[k] = sums[k] + x;
+        }
+    }
+    // Registers that are left, the last of which reaches back: an element may be met twice.
+    for i in (whole..n).step_by(len) {
+        let x = at(i.min(n - len));
+        best[0] = better(best[0], x, smallest);
+        sums[0] = sums[0] + x;
+    }
+    let sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    // So is the sum of opposite infinities.
+    if sum.is_nan().0.any_true() && any_nan(at, n) {
+        return f32::NAN;
+    }
+    let four = better(better(best[0], best[1], smallest), better(best[2], best[3], smallest), smallest);
+    if smallest { four.0.reduce_min() } else { four.0.reduce_max() }
+}
+
+/// Any of `n` elements is NaN, of which `at` gives registers.
+#[inline(always)]
+fn any_nan<S: Simd>(at: impl Fn(usize) -> Lanes<S>, n: usize) -> bool {
+    let len = S::f32s::LEN;
+    (0..n).step_by(len).any(|i| at(i.min(n - len)).is_nan().0.any_true())
 }
 
 /// Lane by lane the larger (or smaller) one; anything where either is NaN.

@@ -4,6 +4,7 @@ use breakeven_ir::DType;
 use fearless_simd::Simd;
 
 use super::{Rows, blocks};
+use crate::domain::BLOCK;
 use crate::halves::{Bf16, F16, Half, Narrowed};
 
 /// A type that reductions fold: floats in double precision, integers in 64 bits.
@@ -23,14 +24,15 @@ pub(crate) trait Element: Copy + 'static {
     /// Back from [`Element::key`].
     fn from_key(x: i64) -> Self;
 
-    /// Sum of a block.
+    /// Sum, block by block.
     ///
     /// # Safety
-    /// `n` elements must be readable at `from`; at most a block.
+    /// `n` elements must be readable at `from`.
     #[inline(always)]
     unsafe fn sum<S: Simd>(_: S, from: *const Self, n: usize) -> f64 {
         // SAFETY: the caller's contract.
-        (0..n).map(|i| unsafe { from.add(i).read() }.f()).sum()
+        let element = |i: usize| unsafe { from.add(i).read() }.f();
+        (0..n).step_by(BLOCK).map(|start| (start..n.min(start + BLOCK)).map(element).sum::<f64>()).sum()
     }
 
     /// Adds every row to the sums of the columns, which start at 0; false where one by one is the way.
@@ -42,7 +44,7 @@ pub(crate) trait Element: Copy + 'static {
         false
     }
 
-    /// The largest of a block (or smallest); NaN where any is. `None` where one by one is the way.
+    /// The largest (or smallest); NaN where any is. `None` where one by one is the way.
     ///
     /// # Safety
     /// `n > 0` elements must be readable at `from`.
@@ -146,14 +148,14 @@ float!(f64 => F64 {
     #[inline(always)]
     unsafe fn sum<S: Simd>(_: S, from: *const f64, n: usize) -> f64 {
         // SAFETY: the caller's contract.
-        blocks::pairwise(unsafe { std::slice::from_raw_parts(from, n) })
+        unsafe { std::slice::from_raw_parts(from, n) }.chunks(BLOCK).map(blocks::pairwise).sum()
     }
 });
 float!(f32 => F32 {
     #[inline(always)]
     unsafe fn sum<S: Simd>(simd: S, from: *const f32, n: usize) -> f64 {
         // SAFETY: the caller's contract.
-        f64::from(unsafe { blocks::tree_sum(simd, from, n) })
+        unsafe { blocks::sum_by_blocks(simd, from, n) }
     }
     #[inline(always)]
     unsafe fn add_rows<S: Simd>(simd: S, sums: &mut [f64], rows: Rows) -> bool {

@@ -23,6 +23,8 @@ unsafe fn write<T>(to: *mut u8, x: T) {
 }
 
 impl<T: Element> Folding<T> for Sum {
+    const ENDLESS: bool = true;
+
     #[inline(always)]
     fn one(x: T, _: u64) -> Partial {
         if T::FLOAT { Partial { f: x.f(), ..Partial::default() } } else { Partial { i: x.i(), ..Partial::default() } }
@@ -59,6 +61,8 @@ impl<T: Element> Folding<T> for Sum {
 }
 
 impl<T: Element> Folding<T> for Mean {
+    const ENDLESS: bool = true;
+
     #[inline(always)]
     fn one(x: T, at: u64) -> Partial {
         Sum::one(x, at)
@@ -157,6 +161,9 @@ unsafe fn extreme_block<T: Element, S: Simd, const SMALLEST: bool>(
 macro_rules! extremes {
     ($($Name:ident: $smallest:literal, $indexed:literal;)+) => {$(
         impl<T: Element> Folding<T> for $Name {
+            // The place of an element is looked for while its block is near.
+            const ENDLESS: bool = !$indexed;
+
             #[inline(always)]
             fn one(x: T, at: u64) -> Partial {
                 valued(x, at)

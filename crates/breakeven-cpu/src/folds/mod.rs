@@ -8,6 +8,7 @@ mod scan;
 use breakeven_ir::{DType, Fold};
 use fearless_simd::Simd;
 
+use crate::domain::BLOCK;
 use crate::lanes::token;
 use kinds::{All, Any, ArgMax, ArgMin, Max, Mean, Min, Moments, Prod, Sum};
 
@@ -64,6 +65,10 @@ pub(crate) struct Rows {
 pub(crate) struct FoldFns {
     /// Folds `n` elements, the first of which is number `.2` of its row.
     pub block: unsafe fn(*const u8, usize, u64) -> Partial,
+    /// As that, for any number of elements: what folding them block by block gives.
+    pub run: unsafe fn(*const u8, usize, u64) -> Partial,
+    /// Folds the products of two rows of any length, where it need not have them in memory.
+    pub products: Option<unsafe fn(*const u8, *const u8, usize) -> Partial>,
     /// Folds two neighbours, the earlier one first.
     pub join: fn(Partial, Partial) -> Partial,
     /// Folds more rows into columns.
@@ -74,6 +79,9 @@ pub(crate) struct FoldFns {
 
 /// One way of folding elements of type `T`.
 pub(crate) trait Folding<T: Element>: Sized {
+    /// A block may have any length.
+    const ENDLESS: bool = false;
+
     /// One element alone, which is number `at` of its row.
     fn one(x: T, at: u64) -> Partial;
     /// One more element.
@@ -144,6 +152,9 @@ impl Folds {
         numbers::<u8, S>(&mut all);
         all.push((Fold::All, DType::Bool, fns::<All, u8, S>()));
         all.push((Fold::Any, DType::Bool, fns::<Any, u8, S>()));
+        for (fold, dtype, fns) in &mut all {
+            fns.products = (matches!(fold, Fold::Sum | Fold::Mean) && *dtype == DType::F32).then_some(products::<S>);
+        }
         Folds(all)
     }
 
@@ -169,7 +180,14 @@ fn floats<T: Element, S: Simd>(all: &mut Vec<(Fold, DType, FoldFns)>) {
 }
 
 fn fns<F: Folding<T>, T: Element, S: Simd>() -> FoldFns {
-    FoldFns { block: block::<F, T, S>, join: join::<F, T>, columns: columns::<F, T, S>, finish: F::finish }
+    FoldFns {
+        block: block::<F, T, S>,
+        run: run::<F, T, S>,
+        products: None,
+        join: join::<F, T>,
+        columns: columns::<F, T, S>,
+        finish: F::finish,
+    }
 }
 
 unsafe fn block<F: Folding<T>, T: Element, S: Simd>(from: *const u8, n: usize, at: u64) -> Partial {
@@ -184,6 +202,27 @@ unsafe fn block<F: Folding<T>, T: Element, S: Simd>(from: *const u8, n: usize, a
         || unsafe { F::block(simd, from.cast::<T>(), n, at) },
     );
     Partial { n: n as u64, ..p }
+}
+
+unsafe fn run<F: Folding<T>, T: Element, S: Simd>(from: *const u8, n: usize, at: u64) -> Partial {
+    let step = if F::ENDLESS { n.max(1) } else { BLOCK };
+    let part = |start: usize| {
+        let from = from.wrapping_add(start * size_of::<T>());
+        // SAFETY: the caller vouches for `n` elements.
+        unsafe { block::<F, T, S>(from, step.min(n - start), at + start as u64) }
+    };
+    (0..n).step_by(step).map(part).fold(Partial::default(), join::<F, T>)
+}
+
+unsafe fn products<S: Simd>(a: *const u8, b: *const u8, n: usize) -> Partial {
+    // SAFETY: tables of `S` are only built with a value of `S` at hand.
+    let simd = unsafe { token::<S>() };
+    // SAFETY: the caller vouches for `n` elements of both.
+    let f = simd.vectorize(
+        #[inline(always)]
+        || unsafe { blocks::sum_by_blocks(simd, (a.cast::<f32>(), b.cast::<f32>()), n) },
+    );
+    Partial { f, n: n as u64, ..Partial::default() }
 }
 
 fn join<F: Folding<T>, T: Element>(a: Partial, b: Partial) -> Partial {

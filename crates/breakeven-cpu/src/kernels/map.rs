@@ -40,8 +40,13 @@ impl CpuMap {
         let copied = inputs.first().filter(|_| program.identity);
         let transpose = copied.and_then(|input| Transpose::new(&domain, &out, input));
         let flat = out.dense && inputs.iter().all(|axes| axes.dense || domain.is_one(axes));
-        let streams = flat && (domain.elements() * out.width) as u64 >= machine.tuning.stream_bytes;
+        let streams = flat && (domain.elements() * out.width) as u64 >= machine.tuned.stream_bytes();
         Ok(CpuMap { program, domain, out, inputs, transpose, flat, streams, nanoseconds })
+    }
+
+    /// The same whose output bypasses the caches, or does not.
+    pub fn with_streams(self, streams: bool) -> CpuMap {
+        CpuMap { streams: streams && self.flat, ..self }
     }
 
     /// # Safety

@@ -13,9 +13,10 @@ mod row_wise;
 mod scan;
 mod scatter;
 mod sort;
+mod streams;
 mod transpose;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use breakeven_device::DeviceError;
 use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Unsupported};
@@ -25,6 +26,7 @@ use crate::jit::CodeLedger;
 use crate::natives::Natives;
 use crate::spare::Spare;
 use crate::team::Team;
+use crate::tuned::Tuned;
 use conv::CpuConv;
 use custom::CpuCustom;
 use gather::CpuGather;
@@ -35,6 +37,7 @@ use row_wise::CpuRowWise;
 use scan::CpuScan;
 use scatter::CpuScatter;
 use sort::CpuSort;
+pub(crate) use streams::StreamTrial;
 
 /// What kernels run on.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ pub(crate) struct Machine {
     /// What generated code there is.
     pub code: Arc<CodeLedger>,
     pub tuning: Tuning,
+    /// Those of its numbers that may change.
+    pub tuned: Tuned,
     pub spare: Spare,
 }
 
@@ -143,7 +148,7 @@ impl Machine {
     /// A machine with no code and no spare room yet.
     pub fn new(natives: Natives, team: Team, tuning: Tuning) -> Machine {
         let code = CodeLedger::new(tuning.code_bytes);
-        Machine { natives, team, code, tuning, spare: Spare::default() }
+        Machine { natives, team, code, tuned: Tuned::new(&tuning), tuning, spare: Spare::default() }
     }
 
     /// Into how many parts work of so many nanoseconds is worth cutting: a few for each thread, none too small.
@@ -152,7 +157,7 @@ impl Machine {
         if threads == 1 {
             return 1;
         }
-        ((nanoseconds / self.tuning.part_ns) as usize).clamp(1, 4 * threads)
+        ((nanoseconds / self.tuned.part_ns()) as usize).clamp(1, 4 * threads)
     }
 
     /// Nanoseconds that one thread takes for `kernel`, roughly.
@@ -203,6 +208,25 @@ impl Machine {
         }
         let edge = |part: usize| (units as u128 * part as u128 / parts as u128) as usize;
         self.team.run(parts, &|part| work(edge(part)..edge(part + 1)));
+    }
+
+    /// What `work` gives for each of `units`, in order; each thread makes itself a room for it.
+    fn each<R, T: Copy + Default + Send>(
+        &self,
+        units: usize,
+        nanoseconds: f64,
+        room: impl Fn() -> R + Sync,
+        work: impl Fn(&mut R, usize) -> T + Sync,
+    ) -> Vec<T> {
+        let all = Mutex::new(vec![T::default(); units]);
+        self.split(units, nanoseconds, |some| {
+            let mut room = room();
+            for unit in some {
+                let result = work(&mut room, unit);
+                all.lock().unwrap_or_else(PoisonError::into_inner)[unit] = result;
+            }
+        });
+        all.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Reductions: along rows, or side by side over columns.
 
-use breakeven_ir::{Fold, ReduceRows, Unsupported};
+use breakeven_ir::{Expr, Fold, Inst, Item, Prim, ReduceRows, Unsupported};
 
 use super::epilogue::Epilogue;
 use super::map::Room;
 use super::{Bound, Machine, views};
-use crate::domain::{Axes, Block, Domain, Order};
+use crate::domain::{Axes, BLOCK, Block, Domain, Order};
 use crate::folds::{COLUMNS, Columns, FoldFns, Partial, Rows};
 use crate::program::{Program, Scratch};
 
@@ -28,7 +28,44 @@ pub(crate) struct CpuReduce {
     operands: Vec<(Axes, Axes)>,
     width: usize,
     by_columns: bool,
+    straight: Option<Straight>,
     nanoseconds: f64,
+}
+
+/// What is folded right from where it lies without gaps.
+#[derive(Clone, Copy, Debug)]
+enum Straight {
+    /// An operand.
+    Elements,
+    /// The products of two operands.
+    Products([u16; 2]),
+    /// Something else, a block of which stays in the first-level cache.
+    Blocks,
+}
+
+impl Straight {
+    fn new(fold: &FoldFns, pre: &Expr, inner: &Domain, operands: &[(Axes, Axes)]) -> Option<Straight> {
+        let is_dense = |(_, along): &(Axes, Axes)| inner.elements() == 1 || inner.last_step(along) == 1;
+        let products = || fold.products.and_then(|_| factors(pre)).map(Straight::Products);
+        let way = if pre.is_identity() { Straight::Elements } else { products().unwrap_or(Straight::Blocks) };
+        (inner.rank() <= 1 && operands.iter().all(is_dense)).then_some(way)
+    }
+}
+
+/// The arguments whose product `expr` is.
+fn factors(expr: &Expr) -> Option<[u16; 2]> {
+    let (Item::Row(row, ids), dtype) = *expr.items().last()? else { return None };
+    let argument = |id: u16| match expr.items()[id as usize].0 {
+        Item::Arg(k) => Some(k),
+        _ => None,
+    };
+    let body = row.body(dtype);
+    let &(Inst::Prim(Prim::Mul, [a, b, _]), _) = body.insts().last()? else { return None };
+    let factor = |of: u32| match body.insts()[of as usize].0 {
+        Inst::Arg(k) => argument(ids[k as usize]),
+        _ => None,
+    };
+    Some([factor(a)?, factor(b)?])
 }
 
 impl CpuReduce {
@@ -53,6 +90,7 @@ impl CpuReduce {
         let extra_axes = axes.split_off(kernel.outs.len());
         let second = (kernel.fold == Fold::Moments).then(|| axes.remove(1));
         let post = Epilogue::new(machine, &kernel.post, post_params, (axes.remove(0), extra_axes, pre_inputs.len()))?;
+        let straight = Straight::new(&fold, &kernel.pre, &inner, &operands);
         let by_columns = inner.elements() < SHORT || is_upright(&outer, &inner, &operands[0]);
         Ok(CpuReduce {
             fold,
@@ -64,6 +102,7 @@ impl CpuReduce {
             operands,
             width: kernel.fold.dtype(dtype).unwrap_or(dtype).bytes(),
             by_columns,
+            straight,
             nanoseconds,
         })
     }
@@ -71,7 +110,9 @@ impl CpuReduce {
     /// # Safety
     /// As [`super::Compiled::run`].
     pub unsafe fn run(&self, machine: &Machine, bound: Bound<'_>) {
-        self.pre.expect(machine, self.outer.elements() * self.inner.elements(), false);
+        if !matches!(self.straight, Some(Straight::Elements | Straight::Products(_))) || self.by_columns {
+            self.pre.expect(machine, self.outer.elements() * self.inner.elements(), false);
+        }
         self.post.expect(machine, self.outer.elements());
         let runs = self.inner.blocks().div_ceil(RUN);
         if !self.by_columns && runs > 1 && self.outer.elements() < 4 * machine.team.threads() {
@@ -98,16 +139,10 @@ impl CpuReduce {
     /// Rows that are long, and too few to occupy the team: their parts are shared out.
     unsafe fn few_rows(&self, machine: &Machine, bound: Bound<'_>, runs: usize) {
         let rows = self.outer.elements();
-        let partials = std::sync::Mutex::new(vec![Partial::default(); rows * runs]);
-        machine.split(rows * runs, self.nanoseconds, |parts| {
-            let mut room = ReduceRoom::new(self);
-            for part in parts {
-                // SAFETY: the caller's contract.
-                let folded = unsafe { self.fold_run(part / runs, part % runs, bound, &mut room) };
-                partials.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[part] = folded;
-            }
-        });
-        let partials = partials.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let make = || ReduceRoom::new(self);
+        // SAFETY: the caller's contract.
+        let fold = |room: &mut _, part: usize| unsafe { self.fold_run(part / runs, part % runs, bound, room) };
+        let partials = machine.each(rows * runs, self.nanoseconds, make, fold);
         let mut room = ReduceRoom::new(self);
         for which in 0..self.outer.blocks() {
             let block = self.outer.block(which);
@@ -144,6 +179,10 @@ impl CpuReduce {
             let place = self.outer.place(outer, &at) * outer.width as isize;
             room.bases[k] = bound.input(k).wrapping_offset(place);
         }
+        if let Some(way) = self.straight {
+            // SAFETY: the caller's contract.
+            return unsafe { self.fold_straight(way, run, room) };
+        }
         let mut folded = Partial::default();
         for which in run * RUN..self.inner.blocks().min((run + 1) * RUN) {
             let block = self.inner.block(which);
@@ -158,6 +197,36 @@ impl CpuReduce {
             }
         }
         folded
+    }
+
+    /// Folds run number `run` of the row whose operands start at the bases.
+    unsafe fn fold_straight(&self, way: Straight, run: usize, room: &mut ReduceRoom<'_>) -> Partial {
+        let first = run * RUN * BLOCK;
+        let n = (RUN * BLOCK).min(self.inner.elements() - first);
+        let place = |room: &ReduceRoom<'_>, k: usize, start: usize| {
+            let along = &self.operands[k].1;
+            room.bases[k].wrapping_offset((along.start + start as isize) * along.width as isize)
+        };
+        // SAFETY: operands hold both domains, and lie without gaps; every temporary holds a block.
+        unsafe {
+            match (way, self.fold.products) {
+                (Straight::Elements, _) => return (self.fold.run)(place(room, 0, first), n, first as u64),
+                (Straight::Products([a, b]), Some(fold)) => {
+                    return fold(place(room, a as usize, first), place(room, b as usize, first), n);
+                }
+                _ => {}
+            }
+            let mut folded = Partial::default();
+            for start in (first..first + n).step_by(BLOCK) {
+                for k in 0..self.operands.len() {
+                    room.pre.args[k] = place(room, k, start);
+                }
+                let count = BLOCK.min(first + n - start);
+                let values = self.values(count, room);
+                folded = (self.fold.join)(folded, (self.fold.block)(values, count, start as u64));
+            }
+            folded
+        }
     }
 
     /// Folds every row of a block of the outer domain at once, element by element.

@@ -7,12 +7,12 @@ use super::map::Room;
 use super::{Bound, Machine, views};
 use crate::domain::{Axes, BLOCK, Domain, Order};
 use crate::program::{Program, Scratch};
-use crate::sweeps::{Sweep, Task};
+use crate::sweeps::{Known, Piece, RUN, SweepFns, Task};
 
 /// A sweep over every row of a domain.
 #[derive(Debug)]
 pub(crate) struct CpuRowWise {
-    sweep: Sweep,
+    sweep: SweepFns,
     epsilon: f64,
     pre: Program,
     post: Epilogue,
@@ -64,10 +64,17 @@ impl CpuRowWise {
     pub unsafe fn run(&self, machine: &Machine, bound: Bound<'_>) {
         self.pre.expect(machine, self.rows.elements() * self.length, false);
         self.post.expect(machine, self.rows.elements() * self.length);
+        if self.length > RUN
+            && self.rows.elements() < machine.team.threads()
+            && let Some(task) = self.plain(0..self.rows.elements(), bound)
+        {
+            // SAFETY: operands hold the rows, which do not overlap.
+            return unsafe { self.long_rows(machine, &task) };
+        }
         machine.split(self.rows.elements(), self.nanoseconds, |rows| {
             if let Some(task) = self.plain(rows.clone(), bound) {
                 // SAFETY: operands hold the rows, which do not overlap.
-                return unsafe { (self.sweep)(&task) };
+                return unsafe { (self.sweep.rows)(&task) };
             }
             let mut room = RowRoom {
                 pre: Room::new(self.pre.way(false), self.along.len() + 1),
@@ -80,6 +87,29 @@ impl CpuRowWise {
                 unsafe { self.one_row(row, bound, &mut room) };
             }
         });
+    }
+
+    /// Rows that are long, and too few to occupy the team: the runs of each are shared out.
+    unsafe fn long_rows(&self, machine: &Machine, task: &Task) {
+        let stages = self.sweep.stages;
+        // A third for each pass.
+        let nanoseconds = self.nanoseconds / (3 * task.rows) as f64;
+        for row in 0..task.rows as isize {
+            let place =
+                Place(task.from.wrapping_offset(row * task.steps.0), task.to.wrapping_offset(row * task.steps.1));
+            let piece = |run: usize| place.piece(run * RUN, RUN.min(self.length - run * RUN), self.width);
+            let runs = self.length.div_ceil(RUN);
+            let mut known = Known { length: self.length, epsilon: task.epsilon, ..Known::default() };
+            // SAFETY: the row lies at the place, and runs do not overlap.
+            unsafe {
+                let firsts = machine.each(runs, nanoseconds, || (), |(), run: usize| (stages.first)(&piece(run)));
+                known.middle = (stages.middle)(&firsts, self.length);
+                let second = |(): &mut (), run: usize| (stages.second)(&piece(run), &known);
+                let totals = machine.each(runs, nanoseconds, || (), second);
+                known.total = totals.iter().fold(0.0, |sum, x| sum + x);
+                machine.each(runs, nanoseconds, || (), |(), run: usize| (stages.finish)(&piece(run), &known));
+            }
+        }
     }
 
     /// All of `rows` at once, where they lie at even distances and go without gaps to where their results belong.
@@ -121,7 +151,7 @@ impl CpuRowWise {
             let to = target.unwrap_or_else(|| room.row(self.length * self.width));
             let from = self.prepared(to, room);
             let (length, epsilon) = (self.length, self.epsilon);
-            (self.sweep)(&Task { from, to, rows: 1, steps: (0, 0), length, epsilon });
+            (self.sweep.rows)(&Task { from, to, rows: 1, steps: (0, 0), length, epsilon });
             if target.is_none() {
                 self.finish(to, out, room);
             }
@@ -158,6 +188,20 @@ impl CpuRowWise {
             // SAFETY: operands hold the row.
             unsafe { self.post.write(&self.row, &block, values, &room.bases, out, &mut room.post) };
         }
+    }
+}
+
+/// Both sides of one row.
+#[derive(Clone, Copy)]
+struct Place(*const u8, *mut u8);
+
+// SAFETY: the memory is reserved for the launch, whose parts write disjoint elements.
+unsafe impl Sync for Place {}
+
+impl Place {
+    /// `n` elements from `start` on.
+    fn piece(&self, start: usize, n: usize, width: usize) -> Piece {
+        Piece { from: self.0.wrapping_add(start * width), to: self.1.wrapping_add(start * width), n }
     }
 }
 

@@ -66,7 +66,8 @@ impl<S: Simd> Float for Lanes<S> {
     #[inline(always)]
     fn held(self, low: f64, high: f64) -> Self {
         if picks_nan::<S>() {
-            return Lanes(self.lit(high).0.min(self.lit(low).0.max(self.0)));
+            let held = if low > f64::NEG_INFINITY { Lanes(self.lit(low).0.max(self.0)) } else { self };
+            return if high < f64::INFINITY { Lanes(held.lit(high).0.min(held.0)) } else { held };
         }
         self.larger(self.lit(low)).smaller(self.lit(high))
     }

@@ -11,7 +11,8 @@ mod wide;
 use number::LaneMask;
 pub(crate) use number::{Lanes, token};
 pub(crate) use plain::Plain;
-use sets::{fuses, is_avx512, picks_nan};
+pub(crate) use sets::is_avx512;
+use sets::{fuses, is_avx2, picks_nan};
 
 use breakeven_ir::Number;
 
@@ -28,6 +29,34 @@ pub(crate) trait Chunk: Number {
     /// # Safety
     /// `LEN` elements must be writable at `to`.
     unsafe fn store(self, to: *mut u8);
+    /// The `n` elements at `from`, fewer than `LEN`, then those of `rest`. Never by way of memory where there are masks: such
+    /// a load waits for all stores before it.
+    ///
+    /// # Safety
+    /// `n` elements must be readable at `from`.
+    #[inline(always)]
+    unsafe fn load_first(from: *const u8, n: usize, rest: Self) -> Self {
+        let mut all = Register([0; 64]);
+        // SAFETY: the register holds the longest chunk.
+        unsafe {
+            rest.store(all.0.as_mut_ptr());
+            std::ptr::copy_nonoverlapping(from, all.0.as_mut_ptr(), n * Self::WIDTH);
+            Self::load(all.0.as_ptr())
+        }
+    }
+    /// Writes the first `n` elements, fewer than `LEN`.
+    ///
+    /// # Safety
+    /// `n` elements must be writable at `to`.
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut u8, n: usize) {
+        let mut all = Register([0; 64]);
+        // SAFETY: the register holds the longest chunk.
+        unsafe {
+            self.store(all.0.as_mut_ptr());
+            std::ptr::copy_nonoverlapping(all.0.as_ptr(), to, n * Self::WIDTH);
+        }
+    }
     /// # Safety
     /// `LEN` bytes must be readable at `from`.
     unsafe fn load_mask(from: *const u8) -> Self::Mask;
@@ -35,3 +64,7 @@ pub(crate) trait Chunk: Number {
     /// `LEN` bytes must be writable at `to`.
     unsafe fn store_mask(mask: Self::Mask, to: *mut u8);
 }
+
+/// Room for the longest chunk.
+#[repr(align(64))]
+struct Register([u8; 64]);

@@ -5,7 +5,9 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Sub};
 use breakeven_ir::{Mask, Number};
 use fearless_simd::{ExtractToken, Select, Simd, SimdBase, SimdMask};
 
-use super::{Chunk, picks_nan};
+#[cfg(target_arch = "x86_64")]
+use super::wide;
+use super::{Chunk, is_avx2, is_avx512, picks_nan};
 
 /// As many f32 as one register of `S` holds.
 #[derive(Clone, Copy, Debug)]
@@ -159,6 +161,24 @@ impl<S: Simd> Chunk for Lanes<S> {
     unsafe fn store(self, to: *mut u8) {
         // SAFETY: the caller vouches for `LEN` writable elements.
         self.0.store_slice(unsafe { std::slice::from_raw_parts_mut(to.cast(), Self::LEN) });
+    }
+    #[inline(always)]
+    unsafe fn load_first(from: *const u8, n: usize, rest: Self) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if is_avx512::<S>() {
+            // SAFETY: the caller's contract.
+            return unsafe { wide::load_first(from.cast(), n, rest) };
+        } else if is_avx2::<S>() {
+            // SAFETY: the caller's contract.
+            return unsafe { wide::load_first_of_eight(from.cast(), n, rest) };
+        }
+        let mut all = [0f32; 16];
+        rest.0.store_slice(&mut all[..Self::LEN]);
+        // SAFETY: the caller vouches for `n` elements, fewer than there is room for.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from.cast(), all.as_mut_ptr(), n);
+            Self::load(all.as_ptr().cast())
+        }
     }
     #[inline(always)]
     unsafe fn load_mask(from: *const u8) -> LaneMask<S> {

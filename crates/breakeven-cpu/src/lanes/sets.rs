@@ -13,9 +13,18 @@ pub(super) fn picks_nan<S: Simd>() -> bool {
 
 /// True for AVX-512.
 #[inline(always)]
-pub(super) fn is_avx512<S: Simd>() -> bool {
+pub(crate) fn is_avx512<S: Simd>() -> bool {
     #[cfg(target_arch = "x86_64")]
     return TypeId::of::<S>() == TypeId::of::<fearless_simd::Avx512>();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// True for AVX2.
+#[inline(always)]
+pub(super) fn is_avx2<S: Simd>() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return TypeId::of::<S>() == TypeId::of::<fearless_simd::Avx2>();
     #[cfg(not(target_arch = "x86_64"))]
     false
 }
@@ -24,7 +33,7 @@ pub(super) fn is_avx512<S: Simd>() -> bool {
 #[inline(always)]
 pub(super) fn fuses<S: Simd>() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return is_avx512::<S>() || TypeId::of::<S>() == TypeId::of::<fearless_simd::Avx2>();
+    return is_avx512::<S>() || is_avx2::<S>();
     #[cfg(not(target_arch = "x86_64"))]
     picks_nan::<S>()
 }

@@ -56,6 +56,8 @@ pub(crate) fn known(profile: Option<&Profile>, info: &DeviceInfo) -> Option<Devi
 pub fn measure(device: &Arc<dyn Device>, effort: Effort) -> Result<DeviceProfile, DeviceError> {
     let bench = Bench { device, effort };
     let mut profile = unmeasured(device.info());
+    // First, since everything else depends on it.
+    profile.tuning = device.tune(effort.largest_bytes as u64)?;
     overheads(&bench, &mut profile)?;
     if !device.caps().host_memory {
         profile.upload = link(&bench, true)?;

@@ -1,0 +1,178 @@
+//! Tuned numbers that the device measures by itself: what handing over a part costs, and from where on outputs are written
+//! past the caches.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use breakeven_ir::Unsupported;
+
+use crate::Tuning;
+use crate::kernels::{Machine, StreamTrial};
+use crate::team::Team;
+
+/// Names of the numbers in profiles.
+const PART_NS: &str = "part_ns";
+const STREAM_BYTES: &str = "stream_bytes";
+
+/// The numbers in use; they may change between launches.
+#[derive(Debug)]
+pub(crate) struct Tuned {
+    /// Bits of a float.
+    part_ns: AtomicU64,
+    stream_bytes: AtomicU64,
+}
+
+impl Tuned {
+    pub fn new(tuning: &Tuning) -> Tuned {
+        Tuned { part_ns: AtomicU64::new(tuning.part_ns.to_bits()), stream_bytes: AtomicU64::new(tuning.stream_bytes) }
+    }
+
+    /// As [`Tuning::part_ns`].
+    pub fn part_ns(&self) -> f64 {
+        f64::from_bits(self.part_ns.load(Ordering::Relaxed))
+    }
+
+    /// As [`Tuning::stream_bytes`].
+    pub fn stream_bytes(&self) -> u64 {
+        self.stream_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes over what is named and makes sense.
+    pub fn adopt(&self, named: &BTreeMap<String, f64>) {
+        let number = |name: &str| named.get(name).copied().filter(|x| x.is_finite() && *x > 0.0);
+        if let Some(ns) = number(PART_NS) {
+            self.part_ns.store(ns.to_bits(), Ordering::Relaxed);
+        }
+        if let Some(bytes) = number(STREAM_BYTES) {
+            self.stream_bytes.store(bytes as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Measures what can be measured here, with arrays of at most so many bytes.
+pub(crate) fn measure(machine: &Machine, largest_bytes: u64) -> Result<BTreeMap<String, f64>, Unsupported> {
+    let mut named = BTreeMap::new();
+    if let Some(ns) = hand_over_ns(&machine.team) {
+        named.insert(PART_NS.to_owned(), PART_WORTH * ns);
+    }
+    let mut trials = Vec::new();
+    let mut bytes = SMALLEST_STREAM;
+    while machine.natives.target.is_some() && bytes <= largest_bytes.min(LARGEST_STREAM) {
+        trials.push((bytes, gain(StreamTrial::new(machine, bytes)?, machine)));
+        bytes *= 2;
+    }
+    if let Some(bytes) = worth_from(&trials, machine.tuning.stream_bytes) {
+        named.insert(STREAM_BYTES.to_owned(), bytes as f64);
+    }
+    Ok(named)
+}
+
+/// A part is handed over when it takes this many times as long as handing it over.
+const PART_WORTH: f64 = 1.5;
+/// Rendezvous that are timed.
+const MEETINGS: usize = 200;
+/// A worker that does not come within this time has no core to run on.
+const PATIENCE: Duration = Duration::from_micros(500);
+
+/// Nanoseconds until all threads of a team whose workers are awake are at work; `None` where they do not come.
+fn hand_over_ns(team: &Team) -> Option<f64> {
+    let threads = team.threads();
+    if threads == 1 {
+        return None;
+    }
+    let mut times: Vec<f64> = (0..MEETINGS).filter_map(|_| meeting_ns(team, threads)).collect();
+    times.sort_by(f64::total_cmp);
+    // One that failed may have met a busy machine, many have not met at all.
+    (times.len() > MEETINGS / 2).then(|| times[times.len() / 4])
+}
+
+/// Nanoseconds until every thread has a part.
+fn meeting_ns(team: &Team, threads: usize) -> Option<f64> {
+    let (arrived, late) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let start = Instant::now();
+    team.run(threads, &|_| {
+        arrived.fetch_add(1, Ordering::SeqCst);
+        while arrived.load(Ordering::SeqCst) < threads && !late.load(Ordering::SeqCst) {
+            late.fetch_or(start.elapsed() > PATIENCE, Ordering::SeqCst);
+            std::hint::spin_loop();
+        }
+    });
+    (!late.into_inner()).then(|| start.elapsed().as_nanos() as f64)
+}
+
+/// Outputs that are tried.
+const SMALLEST_STREAM: u64 = 4 << 20;
+const LARGEST_STREAM: u64 = 64 << 20;
+/// Runs of each way.
+const ROUNDS: usize = 7;
+
+/// How many times as fast writing past the caches and reading it is as writing through them and reading it.
+fn gain(mut trial: StreamTrial, machine: &Machine) -> f64 {
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS {
+        for streams in [false, true] {
+            let start = Instant::now();
+            trial.run(machine, streams);
+            times[usize::from(streams)].push(start.elapsed().as_secs_f64());
+        }
+    }
+    let [through, past] = times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[ROUNDS / 4]
+    });
+    through / past
+}
+
+/// Outputs so much faster are worth it.
+const WORTH: f64 = 1.03;
+
+/// The least size from which on every larger one gains; past the largest where that one does not, as far as the trials
+/// reach `known`, what was used so far.
+fn worth_from(trials: &[(u64, f64)], known: u64) -> Option<u64> {
+    let losing = trials.iter().rposition(|(_, gain)| *gain < WORTH);
+    match losing {
+        None => trials.first().map(|(bytes, _)| *bytes),
+        Some(last) if last + 1 < trials.len() => Some(trials[last + 1].0),
+        Some(last) => (trials[last].0 >= known).then(|| 2 * trials[last].0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_start_where_all_larger_outputs_gain() {
+        let check = |gains: &[f64], known: u64, want: Option<u64>| {
+            let trials: Vec<(u64, f64)> = gains.iter().enumerate().map(|(i, &gain)| (4 << i, gain)).collect();
+            assert_eq!(worth_from(&trials, known), want, "{gains:?}");
+        };
+        check(&[], 32, None);
+        check(&[1.1, 1.2], 32, Some(4));
+        check(&[1.1, 0.9, 1.2, 1.3], 32, Some(16));
+        check(&[0.8, 0.9], 32, None);
+        check(&[0.8, 0.9, 0.9, 1.0], 32, Some(64));
+    }
+
+    #[test]
+    fn a_team_meets_and_a_lone_thread_does_not() {
+        assert_eq!(hand_over_ns(&Team::new(1, 10)), None);
+        let team = Team::new(2, 10_000);
+        let met = (0..1000).find_map(|_| meeting_ns(&team, 2));
+        assert!(met.is_some_and(|ns| ns > 0.0), "{met:?}");
+    }
+
+    #[test]
+    fn numbers_that_make_no_sense_are_not_adopted() {
+        let tuned = Tuned::new(&Tuning::default());
+        let named = |part: f64, stream: f64| {
+            BTreeMap::from([(PART_NS.to_owned(), part), (STREAM_BYTES.to_owned(), stream), ("else".to_owned(), 1.0)])
+        };
+        tuned.adopt(&named(f64::NAN, -1.0));
+        let usual = Tuning::default();
+        assert_eq!((tuned.part_ns(), tuned.stream_bytes()), (usual.part_ns, usual.stream_bytes));
+        tuned.adopt(&named(700.0, 1e6));
+        assert_eq!((tuned.part_ns(), tuned.stream_bytes()), (700.0, 1_000_000));
+    }
+}
