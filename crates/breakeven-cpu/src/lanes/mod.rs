@@ -11,7 +11,8 @@ mod wide;
 use number::LaneMask;
 pub(crate) use number::{Lanes, token};
 pub(crate) use plain::Plain;
-use sets::{fuses, is_avx512, picks_nan};
+pub(crate) use sets::fuses;
+use sets::{is_avx512, picks_nan};
 
 use breakeven_ir::Number;
 
