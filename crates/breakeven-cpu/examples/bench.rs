@@ -158,6 +158,7 @@ fn cases() -> Vec<(String, Kernel)> {
     all.push(("gemm 4096x384x384 +gelu".to_owned(), product(1, 4_096, 384, 384, row("gelu"))));
     all.push(("gemm 48x 128x32x128".to_owned(), product(48, 128, 128, 32, Expr::identity(DType::F32))));
     all.push(("gemm 16x1536x384".to_owned(), product(1, 16, 1_536, 384, Expr::identity(DType::F32))));
+    all.extend(products());
     for (name, shape) in CONVS {
         all.push((format!("conv {name}"), conv(*shape)));
     }
@@ -170,6 +171,26 @@ fn cases() -> Vec<(String, Kernel)> {
         all.push((format!("vecmat {n}"), product(1, 1, n, n, Expr::identity(DType::F32))));
     }
     all
+}
+
+/// Many small ones, few rows, few columns, and long sums.
+fn products() -> Vec<(String, Kernel)> {
+    let shapes = [
+        [384, 128, 128, 32],
+        [128, 64, 64, 64],
+        [12, 16, 16, 32],
+        [1, 16, 384, 384],
+        [1, 17, 4_095, 1_023],
+        [1, 10_000, 10, 64],
+        [1, 1, 1_029, 12_544],
+        [1, 1, 10, 10_000],
+        [1, 256, 256, 65_536],
+        [1, 2_048, 2_048, 2_048],
+    ];
+    let one = |[count, m, n, k]: [usize; 4]| {
+        (format!("gemm {count}x {m}x{n}x{k}"), product(count, m, n, k, Expr::identity(DType::F32)))
+    };
+    shapes.map(one).into()
 }
 
 fn light_chain() -> Expr {

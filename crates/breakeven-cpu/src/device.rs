@@ -64,7 +64,7 @@ impl CpuDevice {
         })
     }
 
-    /// Instructions its kernels use. Matrix products choose their own.
+    /// Instructions its kernels use.
     pub fn isa(&self) -> Isa {
         self.options.isa.unwrap_or_else(Isa::best)
     }

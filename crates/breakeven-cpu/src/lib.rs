@@ -17,6 +17,7 @@ mod device;
 mod domain;
 mod folds;
 mod fused;
+mod gemm;
 mod halves;
 mod integers;
 mod isa;

@@ -9,6 +9,7 @@ use fearless_simd::Simd;
 
 use crate::casts::cast;
 use crate::folds::Folds;
+use crate::gemm::Gemms;
 use crate::halves::Halves;
 use crate::integers::Ways;
 use crate::isa::{Isa, with_token};
@@ -37,8 +38,10 @@ pub(crate) struct Natives {
     pub folds: Folds,
     /// Softmax and norms over one row.
     pub sweeps: Sweeps,
-    /// Products with a vector.
-    pub vectors: Vectors,
+    /// Products with a vector, of f32 and of f64.
+    pub vectors: [Vectors; 2],
+    /// Products of floats.
+    pub gemms: Gemms,
     /// Products of integers.
     pub integers: Ways,
     /// Sums of shifted lines.
@@ -79,7 +82,8 @@ impl Natives {
             halves: Halves::with(simd),
             folds: Folds::with(simd),
             sweeps: Sweeps::with(simd),
-            vectors: Vectors::with(simd),
+            vectors: [Vectors::with::<f32, S>(simd), Vectors::with::<f64, S>(simd)],
+            gemms: Gemms::with(simd),
             integers: Ways::with(isa, simd),
             shifts: crate::shifts::with(simd),
             target: Target::of(isa),

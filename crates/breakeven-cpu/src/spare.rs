@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::program::Scratch;
 
 /// Temporaries that nobody uses now, the one that was used last on top. There are as many as were ever used at once, each
-/// as large as the largest that was asked of it.
+/// as large as the largest that was asked of it: the smallest that is large enough is lent, so that few grow large.
 #[derive(Debug, Default)]
 pub(crate) struct Spare(Mutex<Vec<Scratch>>);
 
@@ -20,10 +20,18 @@ pub(crate) struct Lent<'a> {
 impl Spare {
     /// A temporary of at least `bytes`.
     pub fn lend(&self, bytes: usize) -> Lent<'_> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut scratch = known.unwrap_or_default();
+        let mut scratch = self.take(bytes).unwrap_or_default();
         scratch.reserve(bytes);
         Lent { scratch, from: self }
+    }
+
+    /// The smallest one that is large enough, else any.
+    fn take(&self, bytes: usize) -> Option<Scratch> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |(_, scratch): &(usize, &Scratch)| scratch.bytes() >= bytes;
+        let best = known.iter().enumerate().rev().filter(fits).min_by_key(|(_, scratch)| scratch.bytes());
+        let at = best.map_or(known.len().checked_sub(1)?, |(at, _)| at);
+        Some(known.remove(at))
     }
 }
 

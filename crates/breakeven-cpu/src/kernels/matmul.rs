@@ -1,26 +1,19 @@
 //! Matrix products.
 
-use breakeven_ir::{MatMul, Shape, Unsupported};
+use breakeven_ir::{DType, MatMul, Row, Shape, Unsupported};
 
+use super::cut::{Chunks, Cut};
 use super::epilogue::Epilogue;
-use super::products::{Product, Shapes, Types};
+use super::products::{Product, Shapes, Types, float_tile, right};
 use super::{Bound, Machine, views};
 use crate::domain::{Axes, BLOCK, Domain, Order};
+use crate::gemm::{Gemm, Lines, Right};
+use crate::natives::RowFn;
 use crate::program::Scratch;
+use crate::spare::Lent;
 
-/// Rows and columns of one tile: large enough that packing is cheap, and the same whatever the thread count, so that a
-/// result does not depend on it.
-const TILE: usize = 256;
-/// Fewer tiles than this are made smaller.
-const FEW: usize = 8;
-/// Products in the smallest tile that large ones are cut into.
-const LEAST: usize = 1 << 20;
-/// The same for products with a vector, which memory paces.
-const LEAST_OF_VECTOR: usize = 1 << 16;
-/// The same for panels of integers, which are multiplied faster and cost more to pack.
-const LEAST_OF_INTEGERS: usize = 1 << 22;
-/// Results of a product with a vector that stay in the first-level cache.
-const LONG: usize = 4096;
+/// Bytes of a right operand that are packed at once for all rows.
+const PACKED_BYTES: usize = 16 << 20;
 
 /// A product of tiles.
 #[derive(Debug)]
@@ -40,6 +33,10 @@ pub(crate) struct CpuMatMul {
     sum_width: usize,
     out_width: usize,
     tile: (usize, usize),
+    /// The right operand is packed once for all tiles of a column.
+    shared: Option<Gemm>,
+    /// Sums are made in parts, which are then added up.
+    chunks: Option<(Chunks, RowFn)>,
     nanoseconds: f64,
 }
 
@@ -53,21 +50,16 @@ impl CpuMatMul {
             Domain::new(&views([&kernel.out].into_iter().chain(&kernel.inputs)), rank..rank + 2, Order::Kept);
         let out = grid_axes.remove(0);
         let post = Epilogue::new(machine, &kernel.post, &kernel.params, (out, grid_axes, 2))?;
-        let strides = |o: &breakeven_ir::Operand| (o.layout.strides[rank], o.layout.strides[rank + 1]);
-        let shapes = Shapes {
-            m: kernel.m,
-            n: kernel.n,
-            k: kernel.k,
-            a: strides(&kernel.a),
-            b: strides(&kernel.b),
-            to: strides(&kernel.out),
-            widths: (types.a.bytes(), types.b.bytes()),
-        };
+        let shapes = shapes(kernel, types);
         let missing = || {
             let Types { a, b, sums } = types;
             Unsupported(format!("the CPU has no matrix product of {a} and {b} that is summed in {sums}"))
         };
         let product = Product::new(machine, types, &shapes).ok_or_else(missing)?;
+        let cut = Cut { product, machine, batch: batch.elements(), waits: !post.is_identity() };
+        let tile = cut.tile(&shapes);
+        let chunks = cut.chunks(&shapes).zip(adding(machine, types.sums));
+        let shared = shares(product, &shapes, tile.0).filter(|_| chunks.is_none());
         Ok(CpuMatMul {
             product,
             shapes,
@@ -79,7 +71,9 @@ impl CpuMatMul {
             extras: kernel.inputs.len(),
             sum_width: types.sums.bytes(),
             out_width: kernel.out.dtype.bytes(),
-            tile: tile(product, &shapes),
+            tile,
+            shared,
+            chunks,
             nanoseconds,
         })
     }
@@ -87,42 +81,138 @@ impl CpuMatMul {
     /// # Safety
     /// As [`super::Compiled::run`].
     pub unsafe fn run(&self, machine: &Machine, bound: Bound<'_>) {
-        let (rows, columns) = self.tile;
-        let down = self.shapes.m.div_ceil(rows);
-        let tiles = down * self.shapes.n.div_ceil(columns);
         self.post.expect(machine, self.batch.elements() * self.shapes.m * self.shapes.n);
+        // SAFETY: the same contract.
+        unsafe {
+            if let Some((chunks, add)) = self.chunks {
+                return self.run_chunks(machine, bound, chunks, add);
+            }
+            if let Some(gemm) = self.shared {
+                return self.run_shared(machine, bound, gemm);
+            }
+        }
+        let (down, across) = self.tiles();
+        let tiles = down * across;
         machine.split(self.batch.elements() * tiles, self.nanoseconds, |units| {
-            let mut room = TileRoom::new(self);
+            let mut room = TileRoom::new(self, machine);
             for unit in units {
                 let (batch, tile) = (unit / tiles, unit % tiles);
-                let corner = (tile % down * rows, tile / down * columns);
                 // SAFETY: tiles do not overlap.
-                unsafe { self.tile(batch, corner, bound, &mut room) };
+                unsafe { self.tile(batch, (tile % down, tile / down), None, bound, &mut room) };
             }
         });
     }
 
-    unsafe fn tile(&self, batch: usize, (i, j): (usize, usize), bound: Bound<'_>, room: &mut TileRoom<'_>) {
-        let at = self.batch.run(batch, 1);
-        let place = |k: usize| self.batch.place(&self.across[k], &at);
+    /// Tiles from row to row, and from column to column.
+    fn tiles(&self) -> (usize, usize) {
+        (self.shapes.m.div_ceil(self.tile.0), self.shapes.n.div_ceil(self.tile.1))
+    }
+
+    /// Packs some columns of the right operand, then makes all tiles of these columns, and so on.
+    unsafe fn run_shared(&self, machine: &Machine, bound: Bound<'_>, gemm: Gemm) {
+        let (s, (down, across)) = (&self.shapes, self.tiles());
+        let at_once = (PACKED_BYTES / gemm.packed_bytes(self.tile.1, s.k)).clamp(1, across);
+        let rounds = self.batch.elements() * across.div_ceil(at_once);
+        let mut lent = machine.spare.lend(gemm.packed_bytes(at_once * self.tile.1, s.k));
+        for round in 0..rounds {
+            let (batch, first) = (round / across.div_ceil(at_once), round % across.div_ceil(at_once) * at_once);
+            let (start, tiles) = (first * self.tile.1, at_once.min(across - first));
+            let columns = (tiles * self.tile.1).min(s.n - start);
+            let lines = right(&Shapes { n: columns, ..*s }, self.corner(1, batch, (s.b.1, start), bound));
+            let (packed, panels) = (Packed { lines, room: lent.start() }, columns.div_ceil(gemm.panel()));
+            let bytes = gemm.packed_bytes(columns, s.k) as f64;
+            machine.split(panels, 2.0 * bytes * machine.tuning.ns_per_byte, |panels| {
+                // SAFETY: the room holds all panels.
+                panels.for_each(|panel| unsafe { packed.pack(gemm, panel) });
+            });
+            machine.split(down * tiles, self.nanoseconds / rounds as f64, |units| {
+                let mut room = TileRoom::new(self, machine);
+                for unit in units {
+                    let place = (unit % down, first + unit / down);
+                    let panel = unit / down * self.tile.1 / gemm.panel();
+                    let right = packed.right(panel);
+                    // SAFETY: tiles do not overlap, and their columns were packed.
+                    unsafe { self.tile(batch, place, Some((gemm, right)), bound, &mut room) };
+                }
+            });
+        }
+    }
+
+    /// Makes the sums of some terms after the other, then adds them up in this order.
+    unsafe fn run_chunks(&self, machine: &Machine, bound: Bound<'_>, chunks: Chunks, add: RowFn) {
         let s = &self.shapes;
-        let a = bound.input(0).wrapping_offset((place(0) + i as isize * s.a.0) * s.widths.0 as isize);
-        let b = bound.input(1).wrapping_offset((place(1) + j as isize * s.b.1) * s.widths.1 as isize);
-        let out = bound.output(0).wrapping_offset(place(2) * self.out_width as isize);
+        let (parts, bytes) = (chunks.count, s.m * s.n * self.sum_width);
+        let mut lent = machine.spare.lend(self.batch.elements() * parts * bytes);
+        let sums = Sums(lent.start());
+        machine.split(self.batch.elements() * parts, self.nanoseconds, |units| {
+            let mut room = machine.spare.lend(0);
+            for unit in units {
+                let (batch, first) = (unit / parts, unit % parts * chunks.terms);
+                let shapes = Shapes { k: chunks.terms.min(s.k - first), to: (s.n as isize, 1), ..*s };
+                let a = self.corner(0, batch, (s.a.1, first), bound);
+                let b = self.corner(1, batch, (s.b.0, first), bound);
+                // SAFETY: the operands hold these terms, and each unit has sums of its own.
+                unsafe { self.product.run(&shapes, (a, b), sums.at(unit * bytes), &mut room) };
+            }
+        });
+        let (blocks, moved) = (self.grid.blocks(), lent.bytes() as f64);
+        machine.split(self.batch.elements() * blocks, moved * machine.tuning.ns_per_byte, |units| {
+            let mut room = TileRoom::new(self, machine);
+            for unit in units {
+                let (batch, block) = (unit / blocks, self.grid.block(unit % blocks));
+                let out = self.bind(batch, bound, &mut room);
+                let place = |chunk: usize| sums.at((batch * parts + chunk) * bytes + block.start * self.sum_width);
+                let total = place(0);
+                // SAFETY: blocks do not overlap, and every chunk has sums for all of them.
+                unsafe {
+                    (1..parts).for_each(|chunk| add(&[total, place(chunk), total], total, block.n));
+                    self.post.write(&self.grid, &block, total, &room.bases, out, &mut room.post);
+                }
+            }
+        });
+    }
+
+    /// Where line `line` of input `k` lies, whose lines are `step` elements apart.
+    fn corner(&self, k: usize, batch: usize, (step, line): (isize, usize), bound: Bound<'_>) -> *const u8 {
+        let start = self.batch.place(&self.across[k], &self.batch.run(batch, 1));
+        let width = if k == 0 { self.shapes.widths.0 } else { self.shapes.widths.1 };
+        bound.input(k).wrapping_offset((start + line as isize * step) * width as isize)
+    }
+
+    /// Where the result and the further inputs of one product lie.
+    fn bind(&self, batch: usize, bound: Bound<'_>, room: &mut TileRoom<'_>) -> *mut u8 {
+        let at = self.batch.run(batch, 1);
+        for k in 0..self.extras {
+            let axes = &self.across[3 + k];
+            let place = self.batch.place(axes, &at) * axes.width as isize;
+            room.bases[2 + k] = bound.input(2 + k).wrapping_offset(place);
+        }
+        bound.output(0).wrapping_offset(self.batch.place(&self.across[2], &at) * self.out_width as isize)
+    }
+
+    /// Makes the tile at `place`, counted in tiles, of which the columns may be packed.
+    unsafe fn tile(
+        &self,
+        batch: usize,
+        place: (usize, usize),
+        packed: Option<(Gemm, Right)>,
+        bound: Bound<'_>,
+        room: &mut TileRoom<'_>,
+    ) {
+        let (i, j) = (place.0 * self.tile.0, place.1 * self.tile.1);
+        let s = &self.shapes;
+        let (a, b) = (self.corner(0, batch, (s.a.0, i), bound), self.corner(1, batch, (s.b.1, j), bound));
+        let out = self.bind(batch, bound, room);
         let (m, n) = (self.tile.0.min(s.m - i), self.tile.1.min(s.n - j));
         if let Some((row, column)) = self.direct {
             let to = out.wrapping_offset((i as isize * row + j as isize * column) * self.out_width as isize);
             // SAFETY: the operands hold the tile.
-            return unsafe { self.product.run(&Shapes { m, n, ..*s }, (a, b), to, &mut room.packed) };
-        }
-        for k in 0..self.extras {
-            let axes = &self.across[3 + k];
-            room.bases[2 + k] = bound.input(2 + k).wrapping_offset(place(3 + k) * axes.width as isize);
+            return unsafe { self.sums(&Shapes { m, n, ..*s }, (a, b), packed, to, &mut room.packed) };
         }
         // SAFETY: the operands hold the tile, the sums have room for it, and a run of a row is a block at most.
         unsafe {
             let sums = room.sums.start();
-            self.product.run(&Shapes { m, n, to: (n as isize, 1), ..*s }, (a, b), sums, &mut room.packed);
+            self.sums(&Shapes { m, n, to: (n as isize, 1), ..*s }, (a, b), packed, sums, &mut room.packed);
             for row in 0..m {
                 for start in (0..n).step_by(BLOCK) {
                     let block = self.grid.run((i + row) * s.n + j + start, BLOCK.min(n - start));
@@ -132,26 +222,94 @@ impl CpuMatMul {
             }
         }
     }
+
+    /// Writes the sums of one tile.
+    ///
+    /// # Safety
+    /// As [`Product::run`].
+    unsafe fn sums(
+        &self,
+        shapes: &Shapes,
+        (a, b): (*const u8, *const u8),
+        packed: Option<(Gemm, Right)>,
+        to: *mut u8,
+        room: &mut Scratch,
+    ) {
+        // SAFETY: the same contract.
+        unsafe {
+            match packed {
+                Some((gemm, right)) => gemm.run(&float_tile(shapes, a, right, to), room),
+                None => self.product.run(shapes, (a, b), to, room),
+            }
+        }
+    }
 }
 
-/// Extents of one tile: halved while there are few of them and each is still worth a thread's while.
-fn tile(product: Product, shapes: &Shapes) -> (usize, usize) {
-    let (most, least) = match product {
-        Product::Loop(_) | Product::Halves(_) => (TILE, LEAST),
-        Product::Integers(..) => (TILE, LEAST_OF_INTEGERS),
-        Product::Dots(_) | Product::Sums(_) => (LONG, LEAST_OF_VECTOR),
-    };
-    let (mut rows, mut columns) = (shapes.m.clamp(1, most), shapes.n.clamp(1, most));
-    let tiles = |rows: usize, columns: usize| shapes.m.div_ceil(rows) * shapes.n.div_ceil(columns);
-    let half = |extent: usize| extent.div_ceil(2).next_multiple_of(16).min(extent);
-    while tiles(rows, columns) < FEW && rows * columns * shapes.k >= 2 * least {
-        let halved = if rows >= columns { (half(rows), columns) } else { (rows, half(columns)) };
-        if halved == (rows, columns) {
-            break;
-        }
-        (rows, columns) = halved;
+fn shapes(kernel: &MatMul, types: Types) -> Shapes {
+    let rank = kernel.batch.rank();
+    let strides = |o: &breakeven_ir::Operand| (o.layout.strides[rank], o.layout.strides[rank + 1]);
+    Shapes {
+        m: kernel.m,
+        n: kernel.n,
+        k: kernel.k,
+        a: strides(&kernel.a),
+        b: strides(&kernel.b),
+        to: strides(&kernel.out),
+        widths: (types.a.bytes(), types.b.bytes()),
     }
-    (rows, columns)
+}
+
+/// The loop that adds sums of `dtype`.
+fn adding(machine: &Machine, dtype: DType) -> Option<RowFn> {
+    Row::named("add").and_then(|add| machine.natives.row(add, dtype))
+}
+
+/// The way of a product whose right operand is better packed once for all rows.
+fn shares(product: Product, shapes: &Shapes, rows: usize) -> Option<Gemm> {
+    let Product::Floats(gemm) = product else { return None };
+    let right = right(shapes, std::ptr::null());
+    (rows < shapes.m && shapes.k > 0 && gemm.packs(shapes.m, &right)).then_some(gemm)
+}
+
+/// Memory for sums, of which each is written by one thread before others read it.
+#[derive(Clone, Copy)]
+struct Sums(*mut u8);
+
+// SAFETY: threads write disjoint sums, and read those of others when all are written.
+unsafe impl Sync for Sums {}
+// SAFETY: as above.
+unsafe impl Send for Sums {}
+
+impl Sums {
+    fn at(&self, bytes: usize) -> *mut u8 {
+        self.0.wrapping_add(bytes)
+    }
+}
+
+/// Columns of the right operand, and the room that they are packed in.
+#[derive(Clone, Copy)]
+struct Packed {
+    lines: Lines,
+    room: *mut u8,
+}
+
+// SAFETY: the operand is only read, and each panel of the room is written by one thread, before any reads it.
+unsafe impl Sync for Packed {}
+// SAFETY: as above.
+unsafe impl Send for Packed {}
+
+impl Packed {
+    /// # Safety
+    /// The room must hold all panels, of which nobody else writes or reads this one meanwhile.
+    unsafe fn pack(&self, gemm: Gemm, panel: usize) {
+        // SAFETY: the same contract.
+        unsafe { gemm.pack_columns(&self.lines, panel, self.room) };
+    }
+
+    /// The columns from `panel` on.
+    fn right(&self, panel: usize) -> Right {
+        Right::Packed { from: self.room, columns: self.lines.lines, panel }
+    }
 }
 
 /// The batch axes of `operands`.
@@ -163,18 +321,18 @@ fn batches(shape: &Shape, operands: &[(&breakeven_ir::Layout, usize)]) -> (Domai
 struct TileRoom<'a> {
     post: super::map::Room<'a>,
     bases: Vec<*const u8>,
-    sums: Scratch,
-    packed: Scratch,
+    sums: Lent<'a>,
+    packed: Lent<'a>,
 }
 
 impl<'a> TileRoom<'a> {
-    fn new(of: &'a CpuMatMul) -> TileRoom<'a> {
+    fn new(of: &'a CpuMatMul, machine: &'a Machine) -> TileRoom<'a> {
         let elements = if of.direct.is_some() { 0 } else { of.tile.0 * of.tile.1 };
         TileRoom {
             post: of.post.room(),
             bases: vec![std::ptr::null(); 2 + of.extras],
-            sums: Scratch::of_bytes(elements * of.sum_width),
-            packed: Scratch::default(),
+            sums: machine.spare.lend(elements * of.sum_width),
+            packed: machine.spare.lend(0),
         }
     }
 }

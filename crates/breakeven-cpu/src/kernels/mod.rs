@@ -2,11 +2,11 @@
 
 mod conv;
 mod custom;
+mod cut;
 mod epilogue;
 mod gather;
 mod map;
 mod matmul;
-mod panels;
 mod products;
 mod reduce;
 mod row_wise;

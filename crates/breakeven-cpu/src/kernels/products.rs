@@ -3,10 +3,10 @@
 use breakeven_ir::DType;
 
 use super::Machine;
-use super::panels::Panels;
+use crate::gemm::{Gemm, Lines, Right, Tile};
 use crate::integers::{IntegerPanels, Side, Task};
 use crate::program::Scratch;
-use crate::vectors::MatVec;
+use crate::vectors::{MatVec, MatVecFn};
 
 /// Types of both operands and of the sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +35,12 @@ pub(super) struct Shapes {
 pub(super) enum Product {
     /// A loop over any strides.
     Loop(unsafe fn(&Shapes, *const u8, *const u8, *mut u8)),
-    /// Panels that are widened first.
-    Halves(Panels),
+    /// Strips and panels of floats.
+    Floats(Gemm),
     /// Dot products with a vector, which is copied where it has gaps.
-    Dots(unsafe fn(&MatVec)),
+    Dots(MatVecFn),
     /// A vector's elements times the lines of a matrix.
-    Sums(unsafe fn(&MatVec)),
+    Sums(MatVecFn),
     /// Panels of integers, with the sides changed where that is better.
     Integers(IntegerPanels, bool),
 }
@@ -52,24 +52,16 @@ impl Product {
     /// The way for these types and strides; `None` where there is none.
     pub fn new(machine: &Machine, types: Types, shapes: &Shapes) -> Option<Product> {
         let all_are = |dtype| types == Types { a: dtype, b: dtype, sums: dtype };
-        if types.a.is_half() {
-            return Some(Product::Halves(Panels::new(machine, types.a)));
-        }
-        if all_are(DType::F32) && (shapes.m == 1 || shapes.n == 1) && shapes.k > 0 {
-            let (row, term) = if shapes.n == 1 { shapes.a } else { (shapes.b.1, shapes.b.0) };
-            if term == 1 {
-                return Some(Product::Dots(machine.natives.vectors.dots));
+        let is_float = all_are(DType::F32) || all_are(DType::F64);
+        if is_float && (shapes.m == 1 || shapes.n == 1) && shapes.k > 0 {
+            if let Some(product) = with_vector(machine, types.sums, shapes) {
+                return Some(product);
             }
-            if row == 1 && shapes.k <= LONGEST_RUN {
-                return Some(Product::Sums(machine.natives.vectors.sums));
+        }
+        if types.a == types.b && types.sums == (if types.a.is_half() { DType::F32 } else { types.a }) {
+            if let Some(gemm) = machine.natives.gemms.get(types.a) {
+                return Some(Product::Floats(gemm.for_columns(shapes.n)));
             }
-            return Some(Product::Loop(scattered));
-        }
-        if all_are(DType::F32) {
-            return Some(Product::Loop(floats::<f32>));
-        }
-        if all_are(DType::F64) {
-            return Some(Product::Loop(floats::<f64>));
         }
         let ways = &machine.natives.integers;
         let is_turned = ways.get(types.a, types.b, types.sums)?.is_turned(shapes.m, shapes.n);
@@ -86,7 +78,7 @@ impl Product {
         unsafe {
             match self {
                 Product::Loop(run) => run(shapes, a, b, to),
-                Product::Halves(panels) => panels.run(shapes, a, b, to),
+                Product::Floats(gemm) => gemm.run(&float_tile(shapes, a, Right::Loose(right(shapes, b)), to), room),
                 Product::Sums(run) => run(&mat_vec(shapes, a, b, to)),
                 Product::Integers(panels, is_turned) => {
                     let mut task = task(shapes, a, b, to);
@@ -97,31 +89,52 @@ impl Product {
                     panels.run(&task, room);
                 }
                 Product::Dots(run) => {
-                    let mut p = mat_vec(shapes, a, b, to);
-                    let mut copy = Scratch::default();
+                    let (mut p, width) = (mat_vec(shapes, a, b, to), shapes.widths.0);
                     if p.step != 1 {
-                        copy = Scratch::of_bytes(4 * p.terms);
-                        let from = p.vector.cast();
-                        crate::blocks::load_run(from, p.step, copy.start(), p.terms, 4);
-                        p.vector = copy.start().cast_const().cast();
+                        room.reserve(width * p.terms);
+                        crate::blocks::load_run(p.vector, p.step, room.start(), p.terms, width);
+                        p.vector = room.start();
                     }
                     run(&p);
-                    drop(copy);
                 }
             }
         }
     }
 }
 
+/// The way of a product of which one side is a vector; none where strides want it packed.
+fn with_vector(machine: &Machine, dtype: DType, s: &Shapes) -> Option<Product> {
+    let vectors = &machine.natives.vectors[usize::from(dtype == DType::F64)];
+    let (rows, (row, term)) = if s.n == 1 { (s.m, s.a) } else { (s.n, (s.b.1, s.b.0)) };
+    if term == 1 {
+        return Some(Product::Dots(vectors.dots));
+    }
+    if row == 1 && s.k <= LONGEST_RUN {
+        let loops = if rows <= vectors.most_of_few { vectors.few_sums } else { vectors.sums };
+        return Some(Product::Sums(loops));
+    }
+    (dtype == DType::F32).then_some(Product::Loop(scattered))
+}
+
 /// The tile as a matrix times a vector.
-fn mat_vec(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) -> MatVec {
-    let (a, b, out) = (a.cast(), b.cast(), to.cast());
+fn mat_vec(s: &Shapes, a: *const u8, b: *const u8, out: *mut u8) -> MatVec {
     if s.n == 1 {
         let ((row, term), step) = (s.a, s.b.0);
         return MatVec { matrix: a, row, term, vector: b, step, out, out_step: s.to.0, rows: s.m, terms: s.k };
     }
     let ((term, row), step) = (s.b, s.a.1);
     MatVec { matrix: b, row, term, vector: a, step, out, out_step: s.to.1, rows: s.n, terms: s.k }
+}
+
+/// The columns of the right operand.
+pub(super) fn right(s: &Shapes, b: *const u8) -> Lines {
+    Lines { from: b, lines: s.n, terms: s.k, across: s.b.1, along: s.b.0 }
+}
+
+/// The tile as strips and panels.
+pub(super) fn float_tile(s: &Shapes, a: *const u8, right: Right, to: *mut u8) -> Tile {
+    let left = Lines { from: a, lines: s.m, terms: s.k, across: s.a.0, along: s.a.1 };
+    Tile { left, right, columns: s.n, to, steps: s.to }
 }
 
 /// The tile as a product of panels.
@@ -133,48 +146,6 @@ fn task(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) -> Task {
     let left = side(a, s.m, s.a, s.widths.0);
     let right = side(b, s.n, (s.b.1, s.b.0), s.widths.1);
     Task { sides: [left, right], terms: s.k, to, steps: s.to }
-}
-
-unsafe fn floats<T: From<u8> + Copy + 'static>(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8) {
-    // SAFETY: the same contract.
-    unsafe { multiply::<T>(s, a, b, to, false) };
-}
-
-/// Writes the sums of one tile of f32, or adds them to what is there.
-///
-/// # Safety
-/// As [`Product::run`]; where they are added, the output holds sums.
-pub(super) unsafe fn add_floats(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8, add: bool) {
-    // SAFETY: the same contract.
-    unsafe { multiply::<f32>(s, a, b, to, add) };
-}
-
-unsafe fn multiply<T: From<u8> + Copy + 'static>(s: &Shapes, a: *const u8, b: *const u8, to: *mut u8, add: bool) {
-    let one = T::from(1);
-    // SAFETY: the caller vouches for all three operands; the output is read only where it is added to.
-    unsafe {
-        gemm::gemm(
-            s.m,
-            s.n,
-            s.k,
-            to.cast::<T>(),
-            s.to.1,
-            s.to.0,
-            add,
-            a.cast::<T>(),
-            s.a.1,
-            s.a.0,
-            b.cast::<T>(),
-            s.b.1,
-            s.b.0,
-            T::from(u8::from(add)),
-            one,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
-    }
 }
 
 /// Dot products of f32 whose terms are not neighbours, in double precision: memory sets the pace, and one running sum of f32

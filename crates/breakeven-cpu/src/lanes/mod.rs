@@ -11,8 +11,8 @@ mod wide;
 use number::LaneMask;
 pub(crate) use number::{Lanes, token};
 pub(crate) use plain::Plain;
-pub(crate) use sets::is_avx512;
-use sets::{fuses, is_avx2, picks_nan};
+pub(crate) use sets::{fuses, is_avx512};
+use sets::{is_avx2, picks_nan};
 
 use breakeven_ir::Number;
 

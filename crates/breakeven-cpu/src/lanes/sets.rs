@@ -31,7 +31,7 @@ pub(super) fn is_avx2<S: Simd>() -> bool {
 
 /// True where a product and a sum round once.
 #[inline(always)]
-pub(super) fn fuses<S: Simd>() -> bool {
+pub(crate) fn fuses<S: Simd>() -> bool {
     #[cfg(target_arch = "x86_64")]
     return is_avx512::<S>() || is_avx2::<S>();
     #[cfg(not(target_arch = "x86_64"))]

@@ -1,0 +1,281 @@
+//! Products of floats: strips of rows times panels of columns, which are read where they lie or packed first.
+//!
+//! A sum is made of blocks of its terms that depend on their number alone, and within a block in the order of terms, so
+//! that no cut by rows and columns changes a result.
+
+mod element;
+mod kernel;
+#[cfg(target_arch = "x86_64")]
+mod masked;
+mod pack;
+
+use breakeven_ir::DType;
+use fearless_simd::Simd;
+
+use crate::halves::{Bf16, F16};
+use crate::program::Scratch;
+use element::Source;
+pub(crate) use element::{Element, LONGEST};
+use kernel::{MOST_ROWS, Next, Strip, StripFn};
+pub(crate) use pack::Lines;
+use pack::{PackLeft, PackRight, pack_left, pack_right, strip_elements};
+
+/// Bytes of a packed line in the longest block of terms: a strip of such lines stays in the first-level cache.
+const DEPTH_BYTES: usize = 2048;
+/// Rows from which on the right operand is packed even where its columns are neighbours.
+const DIRECT_ROWS: usize = 256;
+/// Panels from which on the left operand is packed where its terms are neighbours.
+const DIRECT_PANELS: usize = 4;
+/// Panels of which the last one does not matter.
+const MANY_PANELS: usize = 16;
+/// Rows from which on this is so where the lines of the right operand fall on few sets of the first-level cache.
+const DIRECT_ROWS_OF_FEW_SETS: usize = 96;
+/// Bytes between lines of which a strip's evict each other from the first-level cache: all fall on one of its sets.
+const ONE_SET: usize = 4096;
+/// Bytes between lines of which a panel's do: they fall on a quarter of its sets.
+const FEW_SETS: usize = 1024;
+
+/// How floats of one type are multiplied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gemm {
+    strips: [StripFn; MOST_ROWS],
+    pack_left: PackLeft,
+    pack_right: PackRight,
+    /// Rows of a whole strip and columns of a whole panel.
+    rows: usize,
+    columns: usize,
+    /// The same of narrow panels.
+    narrow: (usize, usize),
+    /// Bytes of an operand's element, and of a packed one.
+    width: usize,
+    packed_width: usize,
+    /// Operands can be read where they lie.
+    is_plain: bool,
+}
+
+/// The ways of one instruction set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gemms([(DType, Gemm); 4]);
+
+/// The right operand of a tile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Right {
+    /// It lies anywhere.
+    Loose(Lines),
+    /// Packed by [`Gemm::pack_columns`] before: all blocks of terms, `columns` wide each, of which the tile's start at
+    /// panel `panel`.
+    Packed { from: *const u8, columns: usize, panel: usize },
+}
+
+/// One tile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tile {
+    pub left: Lines,
+    pub right: Right,
+    /// Columns of the result.
+    pub columns: usize,
+    pub to: *mut u8,
+    /// Elements of the result from row to row, and from column to column.
+    pub steps: (isize, isize),
+}
+
+impl Gemms {
+    /// Compiled for `S`.
+    pub fn with<S: Simd>(_: S) -> Gemms {
+        Gemms([
+            (DType::F32, Gemm::of::<f32, S>(true)),
+            (DType::F64, Gemm::of::<f64, S>(true)),
+            (DType::F16, Gemm::of::<F16, S>(false)),
+            (DType::BF16, Gemm::of::<Bf16, S>(false)),
+        ])
+    }
+
+    /// The way for operands of `dtype`.
+    pub fn get(&self, dtype: DType) -> Option<Gemm> {
+        self.0.iter().find(|(d, _)| *d == dtype).map(|(_, gemm)| *gemm)
+    }
+}
+
+impl Gemm {
+    fn of<F: Source, S: Simd>(is_plain: bool) -> Gemm {
+        let [wide, narrow] = kernel::widths::<F::Packed, S>();
+        Gemm {
+            strips: kernel::strips::<F::Packed, S>(),
+            pack_left: pack_left::<F, S>,
+            pack_right: pack_right::<F, S>,
+            rows: wide.0,
+            columns: wide.1,
+            narrow,
+            width: size_of::<F>(),
+            packed_width: size_of::<F::Packed>(),
+            is_plain,
+        }
+    }
+
+    /// The same with panels that fit a result of so many columns: a register alone at its end has too few sums to hide
+    /// how long each takes.
+    pub fn for_columns(self, columns: usize) -> Gemm {
+        let rest = columns % self.columns;
+        let one = self.narrow.1 / 2;
+        if columns <= 2 * one || columns < MANY_PANELS * self.columns && (1..=one).contains(&rest) {
+            return Gemm { rows: self.narrow.0, columns: self.narrow.1, ..self };
+        }
+        self
+    }
+
+    /// Terms of each block but the last: the same whatever the machine, since it decides how sums are split.
+    fn depth(&self, terms: usize) -> usize {
+        let most = DEPTH_BYTES / self.packed_width;
+        terms.div_ceil(terms.div_ceil(most).max(1)).next_multiple_of(8)
+    }
+
+    /// The blocks of `terms`: where each starts and how long it is.
+    fn blocks(&self, terms: usize) -> impl Iterator<Item = (usize, usize)> {
+        let depth = self.depth(terms).max(1);
+        (0..terms.max(1)).step_by(depth).map(move |first| (first, depth.min(terms - first)))
+    }
+
+    /// Columns of a panel: tiles start at multiples of it.
+    pub fn panel(&self) -> usize {
+        self.columns
+    }
+
+    /// Rows of a strip and columns of a panel: what tiles had better be multiples of.
+    pub fn whole(&self) -> (usize, usize) {
+        (self.rows, self.columns)
+    }
+
+    /// True when a right operand is better packed for so many rows than read where it lies.
+    pub fn packs(&self, rows: usize, right: &Lines) -> bool {
+        let few_sets = (right.along.unsigned_abs() * self.width).is_multiple_of(FEW_SETS);
+        let most = if few_sets { DIRECT_ROWS_OF_FEW_SETS } else { DIRECT_ROWS };
+        !self.is_plain || right.across != 1 || rows > most
+    }
+
+    /// Bytes of a packed right operand.
+    pub fn packed_bytes(&self, columns: usize, terms: usize) -> usize {
+        columns.next_multiple_of(self.columns) * terms * self.packed_width
+    }
+
+    /// Packs panel `panel` of all columns in `lines`, for all blocks of terms.
+    ///
+    /// # Safety
+    /// `lines` must be readable, `to` have room for [`Gemm::packed_bytes`] and be written in this panel by nobody else.
+    pub unsafe fn pack_columns(&self, lines: &Lines, panel: usize, to: *mut u8) {
+        let start = panel * self.columns;
+        let from = self.place(lines, start, 0);
+        let one = Lines { from, lines: self.columns.min(lines.lines - start), ..*lines };
+        for (first, terms) in self.blocks(lines.terms) {
+            let place = self.packed_bytes(lines.lines, first) + self.packed_bytes(1, terms) * panel;
+            // SAFETY: the caller's contract.
+            unsafe {
+                let block = Lines { from: self.place(&one, 0, first), terms, ..one };
+                (self.pack_right)(&block, to.wrapping_add(place), self.columns);
+            }
+        }
+    }
+
+    fn place(&self, lines: &Lines, line: usize, term: usize) -> *const u8 {
+        let elements = line as isize * lines.across + term as isize * lines.along;
+        lines.from.wrapping_offset(elements * self.width as isize)
+    }
+
+    /// Writes the sums of a tile. `room` is kept from call to call.
+    ///
+    /// # Safety
+    /// The operands must hold the tile, aligned to their elements; the output is not read before it is written.
+    pub unsafe fn run(&self, tile: &Tile, room: &mut Scratch) {
+        let terms = self.depth(tile.left.terms);
+        let strip = if self.packs_strip(tile, &tile.left) { strip_elements(self.rows, terms) } else { 0 };
+        let strip_bytes = (strip * self.packed_width).next_multiple_of(64);
+        let panels_bytes = match tile.right {
+            Right::Loose(lines) => self.packed_bytes(tile.columns - self.direct_columns(tile, &lines), terms),
+            Right::Packed { .. } => 0,
+        };
+        if room.bytes() < strip_bytes + panels_bytes {
+            *room = Scratch::of_bytes(strip_bytes + panels_bytes);
+        }
+        let rooms = (room.start(), room.start().wrapping_add(strip_bytes));
+        for (first, terms) in self.blocks(tile.left.terms) {
+            // SAFETY: the rooms are large enough for a block; the caller vouches for the rest.
+            unsafe { self.block(tile, first, terms, rooms) };
+        }
+    }
+
+    /// One block of terms, added to what the ones before it left.
+    unsafe fn block(&self, tile: &Tile, first: usize, terms: usize, (strip_room, panels_room): (*mut u8, *mut u8)) {
+        let packed = (self.columns as isize, (self.columns * terms) as isize);
+        let mut parts = [(0, tile.columns, panels_room.cast_const(), packed), (0, 0, panels_room.cast_const(), packed)];
+        match tile.right {
+            Right::Packed { from, columns, panel } => {
+                let place = self.packed_bytes(columns, first) + self.packed_bytes(1, terms) * panel;
+                parts[0].2 = from.wrapping_add(place);
+            }
+            Right::Loose(lines) => {
+                let here = Lines { from: self.place(&lines, 0, first), terms, ..lines };
+                let direct = self.direct_columns(tile, &lines);
+                if direct > 0 {
+                    let (from, steps) = (here.from, (lines.along, self.columns as isize));
+                    parts =
+                        [(0, direct, from, steps), (direct, tile.columns - direct, panels_room.cast_const(), packed)];
+                }
+                for (i, start) in (direct..tile.columns).step_by(self.columns).enumerate() {
+                    let from = self.place(&here, start, 0);
+                    let panel = Lines { from, lines: self.columns.min(tile.columns - start), ..here };
+                    let to = panels_room.wrapping_add(i * self.packed_bytes(1, terms));
+                    // SAFETY: the room holds all panels; the caller vouches for the operand.
+                    unsafe { (self.pack_right)(&panel, to, self.columns) };
+                }
+            }
+        }
+        let strips = tile.left.lines.div_ceil(self.rows);
+        let edge = |strip: usize| tile.left.lines * strip / strips;
+        for strip in 0..strips {
+            let (start, rows) = (edge(strip), edge(strip + 1) - edge(strip));
+            let lines = Lines { from: self.place(&tile.left, start, first), lines: rows, terms, ..tile.left };
+            let (mut left, mut left_steps) = (lines.from, (lines.across, lines.along));
+            if self.packs_strip(tile, &lines) {
+                // SAFETY: the room holds a strip.
+                left_steps = unsafe { (self.pack_left)(&lines, strip_room) };
+                left = strip_room;
+            }
+            let mut next =
+                if strip + 1 < strips { self.next(&lines, edge(strip + 2) - edge(strip + 1)) } else { Next::NONE };
+            for (column, columns, right, right_steps) in parts {
+                let offset = start as isize * tile.steps.0 + column as isize * tile.steps.1;
+                let to = tile.to.wrapping_offset(offset * self.packed_width as isize);
+                let add = first > 0;
+                let (panel, to_steps) = (self.columns, tile.steps);
+                let work =
+                    Strip { terms, left, left_steps, right, right_steps, panel, columns, to, to_steps, add, next };
+                next = Next::NONE;
+                // SAFETY: the operands were packed or hold the strip.
+                unsafe { (self.strips[rows - 1])(&work) };
+            }
+        }
+    }
+
+    /// The `rows` rows after `lines`.
+    fn next(&self, lines: &Lines, rows: usize) -> Next {
+        let from = self.place(lines, lines.lines, 0);
+        let width = self.width as isize;
+        if lines.along == 1 {
+            return Next { from, lines: rows, step: lines.across * width, bytes: lines.terms * self.width };
+        }
+        let bytes = if lines.across == 1 { rows * self.width } else { 1 };
+        Next { from, lines: lines.terms, step: lines.along * width, bytes }
+    }
+
+    /// Columns of a tile that are read where they lie.
+    fn direct_columns(&self, tile: &Tile, right: &Lines) -> usize {
+        if self.packs(tile.left.lines, right) { 0 } else { tile.columns - tile.columns % self.columns }
+    }
+
+    /// True when a strip is better packed than read where it lies.
+    fn packs_strip(&self, tile: &Tile, lines: &Lines) -> bool {
+        let panels = tile.columns.div_ceil(self.columns);
+        let step = if lines.along == 1 { lines.across } else { lines.along }.unsigned_abs() * self.width;
+        let collides = if lines.along == 1 { step.is_multiple_of(ONE_SET) } else { step >= ONE_SET };
+        !self.is_plain || panels > 1 && collides || panels > DIRECT_PANELS
+    }
+}
