@@ -178,6 +178,18 @@ fn any_layout() {
 }
 
 #[test]
+fn few_rows_by_the_columns_of_weights() {
+    let teams = teams();
+    for dtype in TYPES {
+        for sizes in [[2, 40, 9], [16, 70, 130], [13, 600, 64], [33, 9, 200], [48, 130, 400], [5, 0, 90]] {
+            for (lie, fused) in [(Lies::Dense, false), (Lies::Backwards, true), (Lies::Apart, false)] {
+                check(&teams, &Case { dtype, batch: vec![2], sizes, lie: [lie, Lies::Turned, Lies::Dense], fused });
+            }
+        }
+    }
+}
+
+#[test]
 fn large_ones_are_packed_once_for_all_rows() {
     let teams = teams();
     for dtype in TYPES {

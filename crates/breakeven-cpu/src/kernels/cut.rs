@@ -61,6 +61,10 @@ impl Cut<'_> {
                 let rows = if self.waits { TILE_OF_SUMS } else { TILE };
                 ((rows.next_multiple_of(row), TILE.next_multiple_of(panel)), products as usize, (row, panel))
             }
+            Product::FewRows(gemm) => {
+                let (row, panel) = gemm.whole();
+                ((panel, TILE.next_multiple_of(row)), products as usize, (panel, row))
+            }
             Product::Integers(..) => ((TILE_OF_INTEGERS, TILE_OF_INTEGERS), LEAST_OF_INTEGERS, (16, 16)),
             Product::Dots(_) | Product::Sums(_) | Product::Loop(_) => ((LONG, LONG), paced as usize, (16, 16)),
         };
@@ -87,7 +91,7 @@ impl Cut<'_> {
     /// rounded, so they depend on the shapes alone.
     pub fn chunks(&self, shapes: &Shapes) -> Option<Chunks> {
         let least = match self.product {
-            Product::Floats(_) => CHUNK,
+            Product::Floats(_) | Product::FewRows(_) => CHUNK,
             Product::Dots(_) | Product::Sums(_) => CHUNK_OF_VECTOR,
             Product::Integers(..) | Product::Loop(_) => return None,
         };

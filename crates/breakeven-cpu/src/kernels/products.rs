@@ -37,6 +37,9 @@ pub(super) enum Product {
     Loop(unsafe fn(&Shapes, *const u8, *const u8, *mut u8)),
     /// Strips and panels of floats.
     Floats(Gemm),
+    /// The same with the sides changed: the columns of the right operand are the strips, read where they lie, and the few
+    /// rows of the left one a panel.
+    FewRows(Gemm),
     /// Dot products with a vector, which is copied where it has gaps.
     Dots(MatVecFn),
     /// A vector's elements times the lines of a matrix.
@@ -60,7 +63,9 @@ impl Product {
         }
         if types.a == types.b && types.sums == (if types.a.is_half() { DType::F32 } else { types.a }) {
             if let Some(gemm) = machine.natives.gemms.get(types.a) {
-                return Some(Product::Floats(gemm.for_columns(shapes.n)));
+                let turned = gemm.for_columns(shapes.m);
+                let few = is_of_few_rows(shapes, turned.panel());
+                return Some(if few { Product::FewRows(turned) } else { Product::Floats(gemm.for_columns(shapes.n)) });
             }
         }
         let ways = &machine.natives.integers;
@@ -79,6 +84,10 @@ impl Product {
             match self {
                 Product::Loop(run) => run(shapes, a, b, to),
                 Product::Floats(gemm) => gemm.run(&float_tile(shapes, a, Right::Loose(right(shapes, b)), to), room),
+                Product::FewRows(gemm) => {
+                    let s = turned(shapes);
+                    gemm.run(&float_tile(&s, b, Right::Loose(right(&s, a)), to), room);
+                }
                 Product::Sums(run) => run(&mat_vec(shapes, a, b, to)),
                 Product::Integers(panels, is_turned) => {
                     let mut task = task(shapes, a, b, to);
@@ -124,6 +133,22 @@ fn mat_vec(s: &Shapes, a: *const u8, b: *const u8, out: *mut u8) -> MatVec {
     }
     let ((term, row), step) = (s.b, s.a.1);
     MatVec { matrix: b, row, term, vector: a, step, out, out_step: s.to.1, rows: s.n, terms: s.k }
+}
+
+/// Columns to a row of the left operand, at least, for the sides to be changed: sums are then written one by one.
+const WIDER: usize = 4;
+
+/// True where all rows fit a panel and the terms of the right operand's columns are neighbours, as those of weights are: to
+/// pack it would take longer than the product.
+fn is_of_few_rows(s: &Shapes, panel: usize) -> bool {
+    s.b.0 == 1 && s.b.1 != 1 && s.m <= panel && s.n >= WIDER * s.m
+}
+
+/// The product of the operands' transposes, in the other order.
+fn turned(s: &Shapes) -> Shapes {
+    let swap = |(x, y): (isize, isize)| (y, x);
+    let widths = (s.widths.1, s.widths.0);
+    Shapes { m: s.n, n: s.m, k: s.k, a: swap(s.b), b: swap(s.a), to: swap(s.to), widths }
 }
 
 /// The columns of the right operand.
