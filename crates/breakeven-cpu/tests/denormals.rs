@@ -22,7 +22,7 @@ fn f08_denormals_cost_what_the_processor_takes_for_them() {
     let work =
         device.prepare(&Segment { steps: vec![SegmentStep::Launch(Box::new(launch))] }).expect("it is supported");
     let one = bytes(1.0);
-    let mut best = |x: f32| {
+    let best = |x: f32| {
         let (x, mut out) = (bytes(x), bytes(0.0));
         let mut turn = || {
             let started = Instant::now();
