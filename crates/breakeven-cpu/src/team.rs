@@ -213,9 +213,9 @@ impl Shared {
     /// The life of a worker.
     fn work(&self, index: usize) {
         let desk = &self.desks[index];
-        let mut seen = 0;
+        let (mut seen, mut was_woken) = (0, false);
         loop {
-            desk.rest(seen, self.spins);
+            was_woken = desk.rest(seen, self.spins, was_woken);
             seen = desk.calls.load(Ordering::Acquire);
             if self.stop.load(Ordering::SeqCst) {
                 return;
@@ -236,12 +236,13 @@ impl Shared {
 }
 
 impl Desk {
-    /// Until the worker was called more often than `seen`.
-    fn rest(&self, seen: usize, spins: u32) {
-        let mut pause = Pause::default();
+    /// Until the worker was called more often than `seen`; true if it had to be woken. One that was woken may have taken the
+    /// core of its caller, and offers it back for a while.
+    fn rest(&self, seen: usize, spins: u32, was_woken: bool) -> bool {
+        let mut pause = Pause { tries: 0, patience: if was_woken { 0 } else { spins } };
         while pause.tries < spins {
             if self.calls.load(Ordering::Acquire) != seen {
-                return;
+                return false;
             }
             pause.take();
         }
@@ -251,6 +252,7 @@ impl Desk {
             std::thread::park();
         }
         self.is_asleep.store(false, Ordering::Relaxed);
+        true
     }
 
     fn wake(&self) {
@@ -259,29 +261,33 @@ impl Desk {
         }
     }
 
-    /// Until the worker has let go of the job.
+    /// Until the worker has let go of the job. One that lost its core in a part may wait for this one.
     fn wait_outside(&self) {
-        let mut pause = Pause::default();
+        let mut pause = Pause { tries: 0, patience: 8 * Pause::ROUND };
         while self.is_inside.load(Ordering::SeqCst) {
             pause.take();
         }
     }
 }
 
-/// Between two looks at something that another thread is about to change. That thread may be waiting for this core: it gets
-/// it every few microseconds, not once a time slice has passed.
-#[derive(Default)]
+/// Between two looks at something that another thread is about to change.
 struct Pause {
     tries: u32,
+    /// From how many looks on the core is offered to whoever waits for it, every few microseconds.
+    patience: u32,
 }
 
 impl Pause {
-    /// Looks until the core is offered: to offer it takes as long as about ten of them.
+    /// Looks from one offer to the next: an offer that nobody takes lasts as long as about ten of them.
     const ROUND: u32 = 128;
 
     fn take(&mut self) {
         self.tries = self.tries.saturating_add(1);
-        if self.tries.is_multiple_of(Pause::ROUND) { std::thread::yield_now() } else { std::hint::spin_loop() }
+        if self.tries > self.patience && self.tries.is_multiple_of(Pause::ROUND) {
+            std::thread::yield_now();
+        } else {
+            std::hint::spin_loop();
+        }
     }
 }
 

@@ -155,7 +155,8 @@ mod tests {
     #[test]
     fn every_required_case_is_listed_and_none_that_is_unknown() {
         assert_eq!(check_table("").len(), 1);
-        let both = |other: &str| format!("[F01]\nreason = \"not built yet\"\n\n[{other}]\nreason = \"elsewhere\"\n");
+        let both =
+            |other: &str| format!("[F01]\nreason = \"not built yet\"\n\n[{other}]\nreason = \"met elsewhere\"\n");
         assert_eq!(check_table(&both("S99")), ["docs/cases.toml:4"]);
         assert!(check_table(&both("S01")).is_empty());
     }
