@@ -21,7 +21,6 @@ fn operand(dtype: DType, batch: &[usize], (rows, columns): (usize, usize), lies:
     let (rank, here) = (batch.len(), shape([rows, columns]));
     let mut layout = Layout::dense(here.clone());
     match lies {
-        Lies::Dense => {}
         Lies::Turned => {
             layout = Layout::dense(shape([columns, rows]));
             layout.strides.swap(rank, rank + 1);
@@ -36,7 +35,7 @@ fn operand(dtype: DType, batch: &[usize], (rows, columns): (usize, usize), lies:
             layout.offset = (rows - 1) * layout.strides[rank] as usize;
             layout.strides[rank] = -layout.strides[rank];
         }
-        Lies::Backwards => {}
+        Lies::Dense | Lies::Backwards => {}
     }
     Operand::new(dtype, layout)
 }

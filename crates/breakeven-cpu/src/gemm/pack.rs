@@ -9,6 +9,7 @@ use crate::prefetch::prefetch_second;
 
 /// Some lines of an operand, which lie anywhere.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_field_names, reason = "how many lines it has stands beside how many terms each has")]
 pub(crate) struct Lines {
     pub from: *const u8,
     pub lines: usize,

@@ -56,17 +56,16 @@ impl Product {
     pub fn new(machine: &Machine, types: Types, shapes: &Shapes) -> Option<Product> {
         let all_are = |dtype| types == Types { a: dtype, b: dtype, sums: dtype };
         let is_float = all_are(DType::F32) || all_are(DType::F64);
-        if is_float && (shapes.m == 1 || shapes.n == 1) && shapes.k > 0 {
-            if let Some(product) = with_vector(machine, types.sums, shapes) {
-                return Some(product);
-            }
+        let has_vector = is_float && (shapes.m == 1 || shapes.n == 1) && shapes.k > 0;
+        if let Some(product) = has_vector.then(|| with_vector(machine, types.sums, shapes)).flatten() {
+            return Some(product);
         }
-        if types.a == types.b && types.sums == (if types.a.is_half() { DType::F32 } else { types.a }) {
-            if let Some(gemm) = machine.natives.gemms.get(types.a) {
-                let turned = gemm.for_columns(shapes.m);
-                let few = is_of_few_rows(shapes, turned.panel());
-                return Some(if few { Product::FewRows(turned) } else { Product::Floats(gemm.for_columns(shapes.n)) });
-            }
+        let sums = if types.a.is_half() { DType::F32 } else { types.a };
+        let has_gemm = types.a == types.b && types.sums == sums;
+        if let Some(gemm) = has_gemm.then(|| machine.natives.gemms.get(types.a)).flatten() {
+            let turned = gemm.for_columns(shapes.m);
+            let few = is_of_few_rows(shapes, turned.panel());
+            return Some(if few { Product::FewRows(turned) } else { Product::Floats(gemm.for_columns(shapes.n)) });
         }
         let ways = &machine.natives.integers;
         let is_turned = ways.get(types.a, types.b, types.sums)?.is_turned(shapes.m, shapes.n);
