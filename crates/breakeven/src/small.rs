@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use breakeven_device::{HostBytes, Lent, Timing};
 use breakeven_exec::{Computed, Direct, ExecError, Executable, StageTiming};
-use breakeven_ir::{Element, Graph, Node, NodeId, Op, RowWise, Spec};
+use breakeven_ir::{Element, Graph, Node, NodeId, Op, Spec};
 use breakeven_plan::{Home, OutputPlace};
 use smallvec::{SmallVec, smallvec};
 
@@ -189,7 +189,7 @@ fn is_same(op: &Op, spec: &Spec, node: &Node) -> bool {
         (Op::Map(row, a), Op::Map(other, b)) => row == other && alike(a, b),
         (Op::Fill(a), Op::Fill(b)) => alike(&[*a], &[*b]) && *spec == node.spec,
         // Rare, and compared by value: these are planned the long way.
-        (Op::Custom(..) | Op::RowWise(RowWise::LayerNorm { .. } | RowWise::RmsNorm { .. }, _), _) => false,
+        (Op::Custom(..), _) => false,
         (op, other) => op == other,
     }
 }

@@ -126,6 +126,9 @@ fn a_graph_found_again_is_the_same_graph() {
         assert_eq!(read(a.clip(-1.0, 3.0)), [1.0, -1.0]);
         assert_eq!(read(&b / 0.0), [f32::INFINITY; 2]);
         assert_eq!(read(&b / -0.0), [f32::NEG_INFINITY; 2]);
+        for (epsilon, want) in [(0.0, 1.0), (6.75, 0.5)] {
+            assert_eq!(read(a.layer_norm(None, None, epsilon)), [want, -want]);
+        }
         let sum = &a + &b;
         assert_eq!((read(sum.clone()), read(&sum * &b)), (vec![4.0, 2.0], vec![12.0, 8.0]));
     }

@@ -68,8 +68,7 @@ impl Cut<'_> {
             Product::Integers(..) => ((TILE_OF_INTEGERS, TILE_OF_INTEGERS), LEAST_OF_INTEGERS, (16, 16)),
             Product::Dots(_) | Product::Sums(_) | Product::Loop(_) => ((LONG, LONG), paced as usize, (16, 16)),
         };
-        let threads = self.machine.team.threads();
-        let enough = if threads == 1 { 1 } else { FEW * threads };
+        let enough = self.enough();
         let (mut rows, mut columns) = (shapes.m.clamp(1, most.0), shapes.n.clamp(1, most.1));
         let tiles = |rows: usize, columns: usize| self.batch * shapes.m.div_ceil(rows) * shapes.n.div_ceil(columns);
         let half = |extent: usize, of: usize| extent.div_ceil(2).next_multiple_of(of).min(extent);
@@ -85,6 +84,12 @@ impl Cut<'_> {
             (rows, columns) = halved;
         }
         (rows, columns)
+    }
+
+    /// Tiles that are enough for all threads to end at about the same time.
+    pub fn enough(&self) -> usize {
+        let threads = self.machine.team.threads();
+        if threads == 1 { 1 } else { FEW * threads }
     }
 
     /// Chunks of the terms, where the result is too small to be shared and its sums are long. They decide how sums are

@@ -13,7 +13,9 @@ use crate::program::Scratch;
 use crate::spare::Lent;
 
 /// Bytes of a right operand that are packed at once for all rows.
-const PACKED_BYTES: usize = 16 << 20;
+const PACKED_BYTES: usize = 32 << 20;
+/// Rows of a tile that are never made fewer for the sake of sharing: each tile reads the packed columns again.
+const LEAST_SHARED: usize = 128;
 
 /// A product of tiles.
 #[derive(Debug)]
@@ -57,9 +59,12 @@ impl CpuMatMul {
         };
         let product = Product::new(machine, types, &shapes).ok_or_else(missing)?;
         let cut = Cut { product, machine, batch: batch.elements(), waits: !post.is_identity() };
-        let tile = cut.tile(&shapes);
+        let mut tile = cut.tile(&shapes);
         let chunks = cut.chunks(&shapes).zip(adding(machine, types.sums));
         let shared = shares(product, &shapes, tile.0).filter(|_| chunks.is_none());
+        if let Some(gemm) = shared {
+            tile.0 = rows_at_once(&cut, &shapes, tile, gemm);
+        }
         Ok(CpuMatMul {
             product,
             shapes,
@@ -111,7 +116,7 @@ impl CpuMatMul {
     /// Packs some columns of the right operand, then makes all tiles of these columns, and so on.
     unsafe fn run_shared(&self, machine: &Machine, bound: Bound<'_>, gemm: Gemm) {
         let (s, (down, across)) = (&self.shapes, self.tiles());
-        let at_once = (PACKED_BYTES / gemm.packed_bytes(self.tile.1, s.k)).clamp(1, across);
+        let at_once = packed_at_once(s, self.tile.1, gemm);
         let rounds = self.batch.elements() * across.div_ceil(at_once);
         let mut lent = machine.spare.lend(gemm.packed_bytes(at_once * self.tile.1, s.k));
         for round in 0..rounds {
@@ -269,6 +274,20 @@ fn shares(product: Product, shapes: &Shapes, rows: usize) -> Option<Gemm> {
     let Product::Floats(gemm) = product else { return None };
     let right = right(shapes, std::ptr::null());
     (rows < shapes.m && shapes.k > 0 && gemm.packs(shapes.m, &right)).then_some(gemm)
+}
+
+/// Tiles across of which the right operand is packed at once.
+fn packed_at_once(s: &Shapes, columns: usize, gemm: Gemm) -> usize {
+    (PACKED_BYTES / gemm.packed_bytes(columns, s.k)).clamp(1, s.n.div_ceil(columns).max(1))
+}
+
+/// Rows of a tile, fewer where the tiles of the columns that are packed at once are too few for all threads to end together.
+fn rows_at_once(cut: &Cut<'_>, s: &Shapes, tile: (usize, usize), gemm: Gemm) -> usize {
+    let (across, mut rows) = (packed_at_once(s, tile.1, gemm), tile.0);
+    while s.m.div_ceil(rows) * across < cut.enough() && rows >= 2 * LEAST_SHARED {
+        rows = rows.div_ceil(2).next_multiple_of(gemm.whole().0);
+    }
+    rows
 }
 
 /// Memory for sums, of which each is written by one thread before others read it.
