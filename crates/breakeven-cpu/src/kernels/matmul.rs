@@ -4,7 +4,7 @@ use breakeven_ir::{DType, MatMul, Row, Shape, Unsupported};
 
 use super::cut::{Chunks, Cut};
 use super::epilogue::Epilogue;
-use super::products::{Product, Shapes, Types, float_tile, right};
+use super::products::{Product, Shapes, Types, float_tile, right, turned};
 use super::{Bound, Machine, views};
 use crate::domain::{Axes, BLOCK, Domain, Order};
 use crate::gemm::{Gemm, Lines, Right};
@@ -95,6 +95,9 @@ impl CpuMatMul {
             if let Some(gemm) = self.shared {
                 return self.run_shared(machine, bound, gemm);
             }
+            if let Product::FewRows(gemm) = self.product {
+                return self.run_few_rows(machine, bound, gemm);
+            }
         }
         let (down, across) = self.tiles();
         let tiles = down * across;
@@ -141,6 +144,30 @@ impl CpuMatMul {
                 }
             });
         }
+    }
+
+    /// Packs the rows of all products, which fit a panel each, then makes all tiles.
+    unsafe fn run_few_rows(&self, machine: &Machine, bound: Bound<'_>, gemm: Gemm) {
+        let (s, (_, across), batches) = (turned(&self.shapes), self.tiles(), self.batch.elements());
+        let bytes = gemm.packed_bytes(s.n, s.k);
+        let mut lent = machine.spare.lend(batches * bytes);
+        let rows = Sums(lent.start());
+        machine.split(batches, (batches * bytes) as f64 * machine.tuning.ns_per_byte, |batches| {
+            for batch in batches {
+                let lines = right(&s, self.corner(0, batch, (0, 0), bound));
+                // SAFETY: the room holds the rows of all products, and each of them is packed by one thread.
+                unsafe { gemm.pack_columns(&lines, 0, rows.at(batch * bytes)) };
+            }
+        });
+        machine.split(batches * across, self.nanoseconds, |units| {
+            let mut room = TileRoom::new(self, machine);
+            for unit in units {
+                let batch = unit / across;
+                let right = Right::Packed { from: rows.at(batch * bytes), columns: s.n, panel: 0 };
+                // SAFETY: tiles do not overlap, and their rows were packed.
+                unsafe { self.tile(batch, (0, unit % across), Some((gemm, right)), bound, &mut room) };
+            }
+        });
     }
 
     /// Makes the sums of some terms after the other, then adds them up in this order.
@@ -243,6 +270,9 @@ impl CpuMatMul {
         // SAFETY: the same contract.
         unsafe {
             match packed {
+                Some((gemm, rows)) if matches!(self.product, Product::FewRows(_)) => {
+                    gemm.run(&float_tile(&turned(shapes), b, rows, to), room);
+                }
                 Some((gemm, right)) => gemm.run(&float_tile(shapes, a, right, to), room),
                 None => self.product.run(shapes, (a, b), to, room),
             }
@@ -290,7 +320,7 @@ fn rows_at_once(cut: &Cut<'_>, s: &Shapes, tile: (usize, usize), gemm: Gemm) -> 
     rows
 }
 
-/// Memory for sums, of which each is written by one thread before others read it.
+/// Memory for sums or packed rows, of which each is written by one thread before others read it.
 #[derive(Clone, Copy)]
 struct Sums(*mut u8);
 

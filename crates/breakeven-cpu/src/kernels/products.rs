@@ -144,7 +144,7 @@ fn is_of_few_rows(s: &Shapes, panel: usize) -> bool {
 }
 
 /// The product of the operands' transposes, in the other order.
-fn turned(s: &Shapes) -> Shapes {
+pub(super) fn turned(s: &Shapes) -> Shapes {
     let swap = |(x, y): (isize, isize)| (y, x);
     let widths = (s.widths.1, s.widths.0);
     Shapes { m: s.n, n: s.m, k: s.k, a: swap(s.b), b: swap(s.a), to: swap(s.to), widths }
