@@ -151,13 +151,12 @@ impl Machine {
         Machine { natives, team, code, tuned: Tuned::new(&tuning), tuning, spare: Spare::default() }
     }
 
-    /// Into how many parts work of so many nanoseconds is worth cutting: a few for each thread, none too small.
+    /// Into how many parts work of so many nanoseconds is worth cutting: as many for each thread, a few where some may have
+    /// to help others out, none too small.
     fn parts(&self, nanoseconds: f64) -> usize {
         let threads = self.team.threads();
-        if threads == 1 {
-            return 1;
-        }
-        ((nanoseconds / self.tuned.part_ns()) as usize).clamp(1, 4 * threads)
+        let parts = ((nanoseconds / self.tuned.part_ns()) as usize).clamp(1, 4 * threads);
+        if parts < threads { parts } else { parts - parts % threads }
     }
 
     /// Nanoseconds that one thread takes for `kernel`, roughly.
