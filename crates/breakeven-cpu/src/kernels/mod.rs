@@ -152,12 +152,20 @@ impl Machine {
         Machine { natives, team, code, tuned: Tuned::new(&tuning), tuning, spare: Spare::default() }
     }
 
-    /// Into how many parts work of so many nanoseconds is worth cutting: as many for each thread, a few where some may have
-    /// to help others out, none too small.
-    fn parts(&self, nanoseconds: f64) -> usize {
-        let threads = self.team.threads();
+    /// Into how many parts work of so many nanoseconds is worth cutting: as many for each of `threads`, a few where some may
+    /// have to help others out, none too small.
+    fn parts(&self, nanoseconds: f64, threads: usize) -> usize {
         let parts = ((nanoseconds / self.tuned.part_ns()) as usize).clamp(1, 4 * threads);
         if parts < threads { parts } else { parts - parts % threads }
+    }
+
+    /// How many threads work of so many nanoseconds is shared among. Those that sleep are woken when it is worth that, or when
+    /// so much was done without them that it would have been.
+    fn crew(&self, nanoseconds: f64) -> usize {
+        let wanted = self.parts(nanoseconds, self.team.threads()).min(self.team.threads());
+        let awake = self.team.awake(wanted);
+        let wake_ns = self.tuned.wake_ns();
+        if awake == wanted || nanoseconds >= wake_ns || self.team.owes(nanoseconds, wake_ns) { wanted } else { awake }
     }
 
     /// Nanoseconds that one thread takes for `kernel`, roughly.
@@ -202,12 +210,13 @@ impl Machine {
 
     /// Calls `work` with ranges that together make `0..units`.
     fn split(&self, units: usize, nanoseconds: f64, work: impl Fn(std::ops::Range<usize>) + Sync) {
-        let parts = self.parts(nanoseconds).min(units);
-        if parts <= 1 {
+        let threads = self.crew(nanoseconds);
+        let parts = self.parts(nanoseconds, threads).min(units);
+        if threads == 1 || parts <= 1 {
             return work(0..units);
         }
         let edge = |part: usize| (units as u128 * part as u128 / parts as u128) as usize;
-        self.team.run(parts, &|part| work(edge(part)..edge(part + 1)));
+        self.team.run_by(threads, parts, &|part| work(edge(part)..edge(part + 1)));
     }
 
     /// What `work` gives for each of `units`, in order; each thread makes itself a room for it.

@@ -8,7 +8,7 @@ mod pause;
 use std::fmt;
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, Thread};
 
@@ -26,6 +26,8 @@ pub struct Team {
     /// How many may be: those that were asked for, or fewer where the system refused more.
     most: AtomicUsize,
     taken: AtomicBool,
+    /// Nanoseconds of work that was done without waking anybody, since somebody was woken.
+    missed: AtomicU64,
 }
 
 impl Team {
@@ -38,6 +40,7 @@ impl Team {
             hired: AtomicUsize::new(0),
             most: AtomicUsize::new(threads - 1),
             taken: AtomicBool::new(false),
+            missed: AtomicU64::new(0),
         }
     }
 
@@ -52,7 +55,29 @@ impl Team {
     /// # Panics
     /// When `work` does, after all parts have ended.
     pub fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync)) {
-        if parts <= 1 || self.threads() == 1 {
+        self.run_by(self.threads(), parts, work);
+    }
+
+    /// How many of the first `wanted` threads need not be woken, the caller included.
+    pub(crate) fn awake(&self, wanted: usize) -> usize {
+        let there = wanted.min(self.hired.load(Ordering::Relaxed) + 1);
+        let is_awake = |place: &usize| !self.hall.desks[*place].rest.is_asleep.load(Ordering::Relaxed);
+        1 + (1..there).take_while(is_awake).count()
+    }
+
+    /// Whether work of so many nanoseconds is the last that the workers sleep through: together with what they missed
+    /// it would have paid for waking them.
+    pub(crate) fn owes(&self, nanoseconds: f64, wake_ns: f64) -> bool {
+        let missed = self.missed.load(Ordering::Relaxed) + nanoseconds as u64;
+        let wakes = missed as f64 >= wake_ns;
+        // Two callers at once may forget some of it.
+        self.missed.store(if wakes { 0 } else { missed }, Ordering::Relaxed);
+        wakes
+    }
+
+    /// As [`Team::run`], by no more than `threads`, the caller included.
+    pub(crate) fn run_by(&self, threads: usize, parts: usize, work: &(dyn Fn(usize) + Sync)) {
+        if parts <= 1 || threads.min(self.threads()) <= 1 {
             return (0..parts).for_each(work);
         }
         if rayon_core::current_thread_index().is_some() {
@@ -61,12 +86,12 @@ impl Team {
         if parts > LONGEST_RANGE {
             let some = parts.div_ceil(LONGEST_RANGE);
             let group = |group: usize| (group * some..parts.min((group + 1) * some)).for_each(work);
-            return self.run(parts.div_ceil(some), &group);
+            return self.run_by(threads, parts.div_ceil(some), &group);
         }
         if self.taken.swap(true, Ordering::Acquire) {
             return (0..parts).for_each(work);
         }
-        let panic = self.share(parts, work);
+        let panic = self.share(threads, parts, work);
         self.taken.store(false, Ordering::Release);
         if let Some(panic) = panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
             resume_unwind(panic);
@@ -74,8 +99,8 @@ impl Team {
     }
 
     /// Has all parts done by as many workers as there are parts for; gives what a part panicked with.
-    fn share(&self, parts: usize, work: &(dyn Fn(usize) + Sync)) -> Panic {
-        let called = self.hire((parts - 1).min(self.threads() - 1));
+    fn share(&self, threads: usize, parts: usize, work: &(dyn Fn(usize) + Sync)) -> Panic {
+        let called = self.hire(parts.min(threads).min(self.threads()) - 1);
         let panic = Panic::default();
         // SAFETY: only the lifetime is extended; the hall lets go of the job before it returns.
         let work = unsafe { std::mem::transmute::<NonNull<dyn Fn(usize) + Sync>, NonNull<_>>(NonNull::from(work)) };
@@ -184,6 +209,20 @@ mod tests {
             .collect();
         let kept = jobs.iter().filter(|by| by.chunks(3).all(|three| three.iter().all(|one| *one == three[0]))).count();
         assert!(kept > 0, "{jobs:?}");
+    }
+
+    #[test]
+    fn sleepers_are_woken_once_they_missed_enough() {
+        let team = Team::new(3, 1);
+        assert_eq!((team.awake(3), team.owes(400.0, 1000.0), team.owes(500.0, 1000.0)), (1, false, false));
+        assert_eq!((team.owes(100.0, 1000.0), team.owes(100.0, 1000.0)), (true, false));
+        team.run_by(2, 10, &|_| {});
+        assert_eq!(team.workers().len(), 1);
+        let asleep = (0..10_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            team.awake(2) == 1
+        });
+        assert!(asleep, "a worker spins for ever");
     }
 
     #[test]
