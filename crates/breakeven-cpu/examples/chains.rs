@@ -113,6 +113,7 @@ impl<'a> Bench<'a> {
         let single = device.prepare(&many(rows))?;
         let tiny = device.prepare(&many(vec![launch(&whole(chain), TINY, &[0, 1], places - 1)]))?;
         let level = match device.isa() {
+            #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => Level::new().as_avx2().map_or(Level::new(), Level::Avx2),
             _ => Level::new(),
         };

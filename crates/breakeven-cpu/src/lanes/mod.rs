@@ -11,8 +11,10 @@ mod wide;
 use number::LaneMask;
 pub(crate) use number::{Lanes, token};
 pub(crate) use plain::Plain;
+#[cfg(target_arch = "x86_64")]
+use sets::is_avx2;
+use sets::picks_nan;
 pub(crate) use sets::{fuses, is_avx512};
-use sets::{is_avx2, picks_nan};
 
 use breakeven_ir::Number;
 

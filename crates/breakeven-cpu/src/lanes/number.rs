@@ -5,9 +5,9 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Sub};
 use breakeven_ir::{Mask, Number};
 use fearless_simd::{ExtractToken, Select, Simd, SimdBase, SimdMask};
 
+use super::{Chunk, picks_nan};
 #[cfg(target_arch = "x86_64")]
-use super::wide;
-use super::{Chunk, is_avx2, is_avx512, picks_nan};
+use super::{is_avx2, is_avx512, wide};
 
 /// As many f32 as one register of `S` holds.
 #[derive(Clone, Copy, Debug)]

@@ -21,12 +21,10 @@ pub(crate) fn is_avx512<S: Simd>() -> bool {
 }
 
 /// True for AVX2.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) fn is_avx2<S: Simd>() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return TypeId::of::<S>() == TypeId::of::<fearless_simd::Avx2>();
-    #[cfg(not(target_arch = "x86_64"))]
-    false
+    TypeId::of::<S>() == TypeId::of::<fearless_simd::Avx2>()
 }
 
 /// True where a product and a sum round once.
