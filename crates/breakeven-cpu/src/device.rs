@@ -14,7 +14,7 @@ use breakeven_ir::{Caps, Kernel, Unsupported};
 use smallvec::SmallVec;
 
 use crate::kernels::{Machine, compile};
-use crate::memory::{CpuMemory, Store, export};
+use crate::memory::{CpuMemory, Loan, Slot, Store, export};
 use crate::natives::Natives;
 use crate::segment::{Bound, CpuSegment};
 use crate::team::Team;
@@ -97,25 +97,29 @@ impl CpuDevice {
 
     fn on_loan(&self, work: &Arc<dyn Prepared>, slots: &mut [Lent<'_>]) -> Result<()> {
         let segment = segment_of(work)?;
-        let own = |slot: &mut Lent<'_>| -> Result<Option<CpuMemory>> {
-            Ok(match slot {
-                // SAFETY: what is made here is dropped before this function returns, and the loans last longer.
-                Lent::Read(bytes) => Some(unsafe { CpuMemory::lent(bytes) }),
-                // SAFETY: as above.
-                Lent::Write(bytes) => Some(unsafe { CpuMemory::lent_mut(bytes) }),
-                Lent::Scratch(bytes) => Some(self.store.memory(*bytes)?),
-                Lent::Held(_) => None,
-            })
-        };
-        let mut owned: SmallVec<[Option<CpuMemory>; 6]> = SmallVec::new();
+        let mut made: SmallVec<[CpuMemory; 2]> = SmallVec::new();
+        for slot in &*slots {
+            if let Lent::Scratch(bytes) | Lent::Kept(bytes, _) = slot {
+                made.push(self.store.memory(*bytes)?);
+            }
+        }
+        let (mut bound, mut rest) = (Bound::default(), made.iter_mut());
         for slot in &mut *slots {
-            owned.push(own(slot)?);
+            bound.memory.push(match slot {
+                Lent::Read(bytes) => Some(Slot::Lent(Loan::to_read(bytes))),
+                Lent::Write(bytes) => Some(Slot::Lent(Loan::to_write(bytes))),
+                Lent::Scratch(_) | Lent::Kept(..) => rest.next().map(|memory| Slot::Lent(memory.lend())),
+            });
         }
-        let mut bound = Bound::default();
-        for (slot, own) in slots.iter().zip(&owned) {
-            bound.memory.push(if let Lent::Held(buffer) = slot { buffer.memory() } else { own.as_ref() });
+        self.run(segment, &bound, CpuSegment::run_untimed)?;
+        drop(bound);
+        let is_made = |slot: &&mut Lent<'_>| matches!(slot, Lent::Scratch(_) | Lent::Kept(..));
+        for (slot, memory) in slots.iter_mut().filter(is_made).zip(made) {
+            if let Lent::Kept(_, to) = slot {
+                **to = Some(memory.keep());
+            }
         }
-        self.run(segment, &bound, CpuSegment::run_untimed)
+        Ok(())
     }
 
     fn tickets(&self) -> MutexGuard<'_, Tickets> {
@@ -186,6 +190,10 @@ impl Device for CpuDevice {
 
     fn run_lent(&self, work: &Arc<dyn Prepared>, slots: &mut [Lent<'_>]) -> Option<Result<()>> {
         Some(self.on_loan(work, slots))
+    }
+
+    fn copy_on_host(&self, from: &[u8], to: &mut [u8]) {
+        self.machine.copy(from, to);
     }
 
     fn poll(&self, ticket: Ticket) -> Status {

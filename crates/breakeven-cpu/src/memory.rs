@@ -2,12 +2,13 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use breakeven_device::{Buffer, DeviceError, HostBytes, Pool, PoolCounters, Result, size_class};
+use breakeven_device::{Buffer, DeviceError, HostBytes, Kept, Pool, PoolCounters, Result, size_class};
 
 use crate::CpuOptions;
 
@@ -153,20 +154,7 @@ const WRITER: usize = 1 << (usize::BITS - 1);
 enum Home {
     Pool { block: Option<Block>, store: Store, bytes: u64 },
     Host(HostBytes),
-    Lent(Loan),
 }
-
-/// Somebody else's memory, for a while.
-struct Loan {
-    start: NonNull<u8>,
-    bytes: usize,
-    is_writable: bool,
-}
-
-// SAFETY: a loan is memory and nothing else; who may touch it when is decided by `CpuMemory`.
-unsafe impl Send for Loan {}
-// SAFETY: as above.
-unsafe impl Sync for Loan {}
 
 impl CpuMemory {
     /// Host bytes in place, read-only.
@@ -174,27 +162,8 @@ impl CpuMemory {
         CpuMemory { home: Home::Host(bytes), users: AtomicUsize::new(0) }
     }
 
-    /// Memory that is lent for reading.
-    ///
-    /// # Safety
-    /// The result must not be used after the end of the loan.
-    pub unsafe fn lent(bytes: &[u8]) -> CpuMemory {
-        let loan = Loan { start: NonNull::from_ref(bytes).cast(), bytes: bytes.len(), is_writable: false };
-        CpuMemory { home: Home::Lent(loan), users: AtomicUsize::new(0) }
-    }
-
-    /// Memory that is lent for writing.
-    ///
-    /// # Safety
-    /// The result must not be used after the end of the loan.
-    pub unsafe fn lent_mut(bytes: &mut [u8]) -> CpuMemory {
-        let loan = Loan { bytes: bytes.len(), start: NonNull::from_mut(bytes).cast(), is_writable: true };
-        CpuMemory { home: Home::Lent(loan), users: AtomicUsize::new(0) }
-    }
-
     fn bytes(&self) -> usize {
         match &self.home {
-            Home::Lent(loan) => loan.bytes,
             Home::Pool { block, .. } => block.as_ref().map_or(0, |b| b.layout.size()),
             Home::Host(bytes) => bytes.len(),
         }
@@ -202,41 +171,43 @@ impl CpuMemory {
 
     fn start(&self) -> *mut u8 {
         match &self.home {
-            Home::Lent(loan) => loan.start.as_ptr(),
             Home::Pool { block, .. } => block.as_ref().map_or(std::ptr::null_mut(), |b| b.start.as_ptr()),
             Home::Host(bytes) => bytes.as_ptr().cast_mut(),
         }
     }
 
-    /// It is known to one call alone, whose steps follow each other.
-    fn is_lent(&self) -> bool {
-        matches!(self.home, Home::Lent(_))
-    }
-
     /// Reserves it for reading, until the guard is dropped. Fails where somebody is writing.
-    pub fn read(&self) -> Result<Reading<'_>> {
-        if self.is_lent() {
-            return Ok(Reading(self));
-        }
+    fn read(&self) -> Result<Reading<'_>> {
         let before = self.users.fetch_add(1, Ordering::Acquire);
-        let guard = Reading(self);
+        let guard = Reading { start: self.start(), bytes: self.bytes(), users: Some(&self.users) };
         if before & WRITER == 0 { Ok(guard) } else { Err(in_use("read while it is written")) }
     }
 
     /// Reserves it for writing, until the guard is dropped. Fails where somebody uses it, or it is the host's.
-    pub fn write(&self) -> Result<Writing<'_>> {
-        if matches!(self.home, Home::Host(_) | Home::Lent(Loan { is_writable: false, .. })) {
-            return Err(DeviceError::Driver(
-                "host bytes that were imported or lent to be read cannot be written".to_owned(),
-            ));
-        }
-        if self.is_lent() {
-            return Ok(Writing(self));
+    fn write(&self) -> Result<Writing<'_>> {
+        if matches!(self.home, Home::Host(_)) {
+            return Err(read_only());
         }
         match self.users.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Ok(Writing(self)),
+            Ok(_) => Ok(Writing { start: self.start(), bytes: self.bytes(), users: Some(&self.users) }),
             Err(_) => Err(in_use("written while it is in use, or after it was exported")),
         }
+    }
+
+    /// Lends it to the only call that knows of it.
+    pub fn lend(&mut self) -> Loan<'_> {
+        Loan { start: self.start(), bytes: self.bytes(), is_writable: true, lent: PhantomData }
+    }
+
+    /// Gives it out, to be read by everybody for good.
+    pub fn keep(mut self) -> Kept {
+        // Frozen while nobody else knows of it.
+        *self.users.get_mut() += 1;
+        let bytes = self.asked() as u64;
+        let memory = Arc::new(self);
+        // SAFETY: it is frozen.
+        let host = HostBytes::shared(unsafe { exported(memory.clone()) });
+        Kept { buffer: Buffer::of(memory, bytes), host }
     }
 
     /// Marks it as read for good, and gives its bytes.
@@ -248,10 +219,22 @@ impl CpuMemory {
     ///
     /// # Safety
     /// It must be frozen.
-    unsafe fn frozen(&self, bytes: usize) -> &[u8] {
-        // SAFETY: nobody writes frozen memory, and blocks are at least as long as was asked for.
-        unsafe { std::slice::from_raw_parts(self.start(), bytes.min(self.bytes())) }
+    unsafe fn frozen(&self) -> &[u8] {
+        // SAFETY: nobody writes frozen memory, which holds so many bytes.
+        unsafe { std::slice::from_raw_parts(self.start(), self.asked()) }
     }
+
+    /// Bytes that its holder asked for.
+    fn asked(&self) -> usize {
+        match &self.home {
+            Home::Pool { bytes, .. } => (*bytes as usize).min(self.bytes()),
+            Home::Host(_) => self.bytes(),
+        }
+    }
+}
+
+fn read_only() -> DeviceError {
+    DeviceError::Driver("host bytes that were imported or lent to be read cannot be written".to_owned())
 }
 
 fn in_use(how: &str) -> DeviceError {
@@ -276,62 +259,135 @@ impl fmt::Debug for CpuMemory {
     }
 }
 
+/// Memory that a slot of a segment stands for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Slot<'a> {
+    Own(&'a CpuMemory),
+    Lent(Loan<'a>),
+}
+
+/// Memory of the caller's, known to one call alone, whose steps follow each other: nobody has to reserve it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loan<'a> {
+    start: *mut u8,
+    bytes: usize,
+    is_writable: bool,
+    lent: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Loan<'a> {
+    pub fn to_read(bytes: &'a [u8]) -> Loan<'a> {
+        Loan { start: bytes.as_ptr().cast_mut(), bytes: bytes.len(), is_writable: false, lent: PhantomData }
+    }
+
+    pub fn to_write(bytes: &'a mut [u8]) -> Loan<'a> {
+        Loan { start: bytes.as_mut_ptr(), bytes: bytes.len(), is_writable: true, lent: PhantomData }
+    }
+}
+
+impl<'a> Slot<'a> {
+    /// Reserves it for reading, until the guard is dropped. Fails where somebody is writing.
+    pub fn read(self) -> Result<Reading<'a>> {
+        match self {
+            Slot::Own(memory) => memory.read(),
+            Slot::Lent(loan) => Ok(Reading { start: loan.start, bytes: loan.bytes, users: None }),
+        }
+    }
+
+    /// Reserves it for writing, until the guard is dropped. Fails where somebody uses it, or it is only there to be read.
+    pub fn write(self) -> Result<Writing<'a>> {
+        match self {
+            Slot::Own(memory) => memory.write(),
+            Slot::Lent(loan) if loan.is_writable => Ok(Writing { start: loan.start, bytes: loan.bytes, users: None }),
+            Slot::Lent(_) => Err(read_only()),
+        }
+    }
+
+    /// Both stand for one memory.
+    pub fn is_same(self, other: Slot<'_>) -> bool {
+        match (self, other) {
+            (Slot::Own(a), Slot::Own(b)) => std::ptr::eq(a, b),
+            (Slot::Lent(a), Slot::Lent(b)) => a.start == b.start && a.bytes == b.bytes,
+            _ => false,
+        }
+    }
+}
+
 /// Memory that is being read.
-pub(crate) struct Reading<'a>(&'a CpuMemory);
+pub(crate) struct Reading<'a> {
+    start: *const u8,
+    bytes: usize,
+    users: Option<&'a AtomicUsize>,
+}
 
 impl Reading<'_> {
     pub fn start(&self) -> *const u8 {
-        self.0.start()
+        self.start
     }
 
     pub fn bytes(&self) -> usize {
-        self.0.bytes()
+        self.bytes
     }
 }
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        if !self.0.is_lent() {
-            self.0.users.fetch_sub(1, Ordering::Release);
+        if let Some(users) = self.users {
+            users.fetch_sub(1, Ordering::Release);
         }
     }
 }
 
 /// Memory that is being written.
-pub(crate) struct Writing<'a>(&'a CpuMemory);
+pub(crate) struct Writing<'a> {
+    start: *mut u8,
+    bytes: usize,
+    users: Option<&'a AtomicUsize>,
+}
 
 impl Writing<'_> {
     pub fn start(&self) -> *mut u8 {
-        self.0.start()
+        self.start
     }
 
     pub fn bytes(&self) -> usize {
-        self.0.bytes()
+        self.bytes
     }
 }
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        if !self.0.is_lent() {
+        if let Some(users) = self.users {
             // Readers that were turned away may still be counted.
-            self.0.users.fetch_and(!WRITER, Ordering::Release);
+            users.fetch_and(!WRITER, Ordering::Release);
         }
     }
 }
 
-/// A buffer whose bytes the host reads in place.
-struct Exported(Buffer);
+/// Frozen memory, whose bytes the host reads in place.
+#[repr(transparent)]
+struct Exported(CpuMemory);
 
 impl AsRef<[u8]> for Exported {
     fn as_ref(&self) -> &[u8] {
-        let memory: Option<&CpuMemory> = self.0.memory();
-        // SAFETY: `export` froze it.
-        memory.map_or(&[], |m| unsafe { m.frozen(self.0.bytes() as usize) })
+        // SAFETY: `export` makes this of frozen memory alone.
+        unsafe { self.0.frozen() }
     }
 }
 
 /// The buffer's bytes in place; from now on nobody can write them.
 pub(crate) fn export(buffer: &Buffer) -> Option<HostBytes> {
-    buffer.memory::<CpuMemory>()?.freeze().ok()?;
-    Some(HostBytes::shared(Arc::new(Exported(buffer.clone()))))
+    let memory: Arc<CpuMemory> = buffer.shared()?;
+    memory.freeze().ok()?;
+    // SAFETY: it is frozen.
+    Some(HostBytes::shared(unsafe { exported(memory) }))
+}
+
+/// The same memory to be read by everybody, without a block of its own.
+///
+/// # Safety
+/// It must be frozen.
+unsafe fn exported(memory: Arc<CpuMemory>) -> Arc<Exported> {
+    // SAFETY: the two types are laid out alike, one being transparent around the other.
+    unsafe { Arc::from_raw(Arc::into_raw(memory).cast::<Exported>()) }
 }

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use breakeven_device::{
-    Binding, Buffer, DeviceError, HostBytes, HostMemory, Prepared, ReadCell, Result, Segment, SegmentStep, Timing,
+    Binding, DeviceError, HostBytes, HostMemory, Prepared, ReadCell, Result, Segment, SegmentStep, Timing,
 };
 use breakeven_ir::{Kernel, Launch, Operand};
 use smallvec::SmallVec;
 
 use crate::kernels::{Compiled, Machine, compile};
-use crate::memory::{CpuMemory, Reading, Writing};
+use crate::memory::{Reading, Slot, Writing};
 use crate::program::Scratch;
 
 /// Operands of one launch: usually so few that no memory is asked for.
@@ -25,7 +25,7 @@ impl Prepared for CpuSegment {}
 #[derive(Debug, Default)]
 pub(crate) struct Bound<'a> {
     /// Memory by slot; none where it is another device's.
-    pub memory: SmallVec<[Option<&'a CpuMemory>; 8]>,
+    pub memory: SmallVec<[Option<Slot<'a>>; 6]>,
     pub uploads: &'a [HostBytes],
     pub reads: &'a [ReadCell],
 }
@@ -33,13 +33,13 @@ pub(crate) struct Bound<'a> {
 impl<'a> Bound<'a> {
     /// What a submission binds.
     pub fn new(binding: &'a Binding) -> Bound<'a> {
-        let memory = binding.buffers.iter().map(Buffer::memory).collect();
+        let memory = binding.buffers.iter().map(|buffer| buffer.memory().map(Slot::Own)).collect();
         Bound { memory, uploads: &binding.uploads, reads: &binding.reads }
     }
 
     /// The memory bound to `slot`.
-    fn memory(&self, slot: usize) -> Result<&'a CpuMemory> {
-        let memory = self.memory.get(slot).ok_or_else(|| unbound("slot", slot))?;
+    fn memory(&self, slot: usize) -> Result<Slot<'a>> {
+        let memory = *self.memory.get(slot).ok_or_else(|| unbound("slot", slot))?;
         memory.ok_or_else(|| DeviceError::Driver(format!("the buffer in slot {slot} is of another device")))
     }
 }
@@ -198,7 +198,7 @@ impl CpuLaunch {
     /// Reserves an input for reading; `None` where it lies in the memory of output 0, which is reserved already.
     fn reserve<'a>(&self, bound: &Bound<'a>, input: &Place, in_place: bool) -> Result<Option<Reading<'a>>> {
         let memory = bound.memory(input.slot)?;
-        if in_place && std::ptr::eq(bound.memory(self.outputs[0].slot)?, memory) {
+        if in_place && bound.memory(self.outputs[0].slot)?.is_same(memory) {
             return Ok(None);
         }
         memory.read().map(Some)

@@ -27,7 +27,12 @@ pub enum MemoryKind {
 impl Buffer {
     /// `memory` is the device's own type; dropping it gives the memory back.
     pub fn new(memory: impl Any + Send + Sync, bytes: u64) -> Buffer {
-        Buffer { memory: Arc::new(memory), bytes }
+        Buffer::of(Arc::new(memory), bytes)
+    }
+
+    /// As [`Buffer::new`], of memory that is shared already.
+    pub fn of(memory: Arc<impl Any + Send + Sync>, bytes: u64) -> Buffer {
+        Buffer { memory, bytes }
     }
 
     /// Bytes that were asked for.
@@ -38,6 +43,11 @@ impl Buffer {
     /// The device's own memory; `None` when the buffer belongs to a device of another kind.
     pub fn memory<T: Any>(&self) -> Option<&T> {
         self.memory.downcast_ref()
+    }
+
+    /// As [`Buffer::memory`], held on its own.
+    pub fn shared<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.memory.clone().downcast().ok()
     }
 
     /// Two handles of one memory.

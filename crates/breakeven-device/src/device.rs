@@ -65,6 +65,14 @@ pub trait Device: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Copies bytes of the host, with as many threads as that is worth.
+    ///
+    /// # Panics
+    /// When there are not as many on both sides.
+    fn copy_on_host(&self, from: &[u8], to: &mut [u8]) {
+        to.copy_from_slice(from);
+    }
+
     /// How a submission stands. Never blocks; makes progress where a driver needs to be asked.
     fn poll(&self, ticket: Ticket) -> Status;
 

@@ -20,7 +20,7 @@ pub use deadline::Deadline;
 pub use device::{Backend, Device, DeviceInfo, DeviceKind, Lane, Memory, Prepared, Status, Ticket};
 pub use error::{DeviceError, Result};
 pub use host::{HostBytes, HostMemory, ReadCell};
-pub use lent::Lent;
+pub use lent::{Kept, Lent};
 pub use pool::{Pool, PoolCounters, size_class};
 pub use segment::{Binding, Segment, SegmentStep};
 pub use timing::Timing;

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use breakeven_device::{Buffer, Device, DeviceError, HostBytes, Lent, Prepared};
+use breakeven_device::{Device, DeviceError, Kept, Lent, Prepared};
 use breakeven_ir::NodeId;
 use breakeven_plan::{DeviceId, Output, OutputPlace, Plan};
 use smallvec::SmallVec;
 
 use crate::compile::{Given, Stage, Taken};
-use crate::run::alloc;
 use crate::{ExecError, Executable};
 
 /// A plan of one submission on a device that works in the host's memory, whose inputs are all on the host and whose outputs are
@@ -29,17 +28,6 @@ enum Role {
     Input(NodeId),
     Output(usize),
     Scratch(u64),
-}
-
-/// A value that was computed: where it stays, and its bytes in place.
-#[derive(Debug)]
-pub struct Computed {
-    /// Who computed it.
-    pub device: DeviceId,
-    /// The device's memory.
-    pub buffer: Buffer,
-    /// The same memory for the host.
-    pub host: HostBytes,
 }
 
 impl Direct {
@@ -92,14 +80,17 @@ impl Direct {
         self.device.run_lent(&self.prepared, &mut slots).unwrap_or_else(refused).map_err(ExecError::of(self.id))
     }
 
+    /// Copies bytes of the host as [`Device::copy_on_host`] does.
+    pub fn copy(&self, from: &[u8], to: &mut [u8]) {
+        self.device.copy_on_host(from, to);
+    }
+
     /// Computes the only output into memory that stays with the device.
-    pub fn compute(&self, inputs: &[(NodeId, &[u8])]) -> Result<Computed, ExecError> {
-        let of = ExecError::of(self.id);
-        let buffer = alloc(&*self.device, self.outputs[0]).map_err(of)?;
-        self.run(inputs, &mut [Some(Lent::Held(&buffer))])?;
-        let refused = || DeviceError::Driver("did not give host memory it works in".to_owned());
-        let host = self.device.export(&buffer).ok_or_else(refused).map_err(ExecError::of(self.id))?;
-        Ok(Computed { device: self.id, buffer, host })
+    pub fn compute(&self, inputs: &[(NodeId, &[u8])]) -> Result<Kept, ExecError> {
+        let mut kept = None;
+        self.run(inputs, &mut [Some(Lent::Kept(self.outputs[0], &mut kept))])?;
+        let lacking = || DeviceError::Driver("did not give out what it computed".to_owned());
+        kept.ok_or_else(lacking).map_err(ExecError::of(self.id))
     }
 }
 

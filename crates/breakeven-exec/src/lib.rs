@@ -8,7 +8,7 @@ mod run;
 mod watch;
 
 pub use compile::Executable;
-pub use direct::{Computed, Direct};
+pub use direct::Direct;
 pub use error::ExecError;
 pub use run::{Inputs, Outcome, OutputValue, Running, StageTiming};
 pub use watch::Watch;

@@ -21,6 +21,15 @@ impl Op {
         Ok(specs)
     }
 
+    /// As [`Op::specs`], of output 0 alone.
+    pub fn spec(&self, inputs: &[&Spec]) -> Result<Spec, CallError> {
+        match self {
+            // No wider than its inputs, which are addressable.
+            Op::Map(row, params) => map(*row, params.len(), inputs).map_err(|e| e.of(inputs)),
+            _ => self.specs(inputs).map(|mut specs| specs.swap_remove(0)),
+        }
+    }
+
     fn ruled(&self, inputs: &[&Spec]) -> Result<Specs, CallError> {
         let one = |spec: Result<Spec, CallError>| spec.map(|s| smallvec![s]);
         match self {

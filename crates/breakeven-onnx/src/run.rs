@@ -234,8 +234,7 @@ impl<'m> Interpreter<'m> {
     /// amount, as views that nobody stores yet or as lists on the host.
     pub fn room(&self, count: usize, each: usize) -> std::result::Result<(), Fault> {
         let wanted = (count as u64).saturating_mul(each as u64);
-        let limit = self.target.memory_limit().unwrap_or(u64::MAX).min(isize::MAX as u64);
-        if wanted <= limit { Ok(()) } else { Err(out_of(DeviceError::OutOfMemory { wanted, left: Some(limit) })) }
+        self.target.has_room(wanted).map_err(out_of)
     }
 
     /// The first error that a tensor carries, or that it could never be held.

@@ -1,12 +1,16 @@
 //! Whether work could gain by a GPU that nobody has looked for yet.
 
-use crate::{DeviceId, Plan, Profile, Step, Trust};
+use breakeven_ir::Class;
+
+use crate::{Curve, DeviceId, DeviceProfile, Plan, Profile, Step, Trust};
 
 /// What is taken to hold of a machine as long as nothing was measured on it. Each number errs towards looking for a GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prospect {
     /// Seconds that the quickest GPU takes for the smallest work: handing it over, launching it, waiting for it.
     pub gpu_seconds: f64,
+    /// Bytes that a GPU takes in within a second.
+    pub upload_bytes: f64,
     /// Bytes that a kernel on the CPU moves in a second.
     pub cpu_bytes: f64,
     /// Arithmetic operations that a kernel on the CPU does in a second.
@@ -16,17 +20,26 @@ pub struct Prospect {
 impl Default for Prospect {
     /// Half of the shortest time that wgpu was seen to take for one dispatch, and a fraction of what one core does.
     fn default() -> Prospect {
-        Prospect { gpu_seconds: 20e-6, cpu_bytes: 10e9, cpu_flops: 10e9 }
+        Prospect { gpu_seconds: 20e-6, upload_bytes: f64::INFINITY, cpu_bytes: 10e9, cpu_flops: 10e9 }
     }
 }
 
 impl Prospect {
-    /// With what the GPUs of this machine were measured to take, where they were.
+    /// With what this machine was measured to take, where it was.
     pub fn of(profile: Option<&Profile>) -> Prospect {
-        let others = profile.iter().flat_map(|p| p.devices.iter().skip(1)).filter(|d| d.trust != Trust::Builtin);
-        let fixed = others.map(|d| d.submit.seconds + d.dispatch.seconds + d.sync.seconds);
+        let devices = profile.map_or(&[][..], |profile| &profile.devices);
+        let is_measured = |device: &&DeviceProfile| device.trust != Trust::Builtin;
+        let gpus = || devices.iter().skip(1).filter(is_measured);
+        let fixed = gpus().map(|d| d.submit.seconds + d.dispatch.seconds + d.sync.seconds).reduce(f64::min);
+        let upload = gpus().map(|d| rate(&d.upload).unwrap_or(f64::INFINITY)).reduce(f64::max);
+        let cpu = devices.first().filter(is_measured).and_then(|d| rate(&d.class(Class::Map)?.memory));
         let prior = Prospect::default();
-        Prospect { gpu_seconds: fixed.reduce(f64::min).unwrap_or(prior.gpu_seconds), ..prior }
+        Prospect {
+            gpu_seconds: fixed.unwrap_or(prior.gpu_seconds),
+            upload_bytes: upload.unwrap_or(prior.upload_bytes),
+            cpu_bytes: cpu.unwrap_or(prior.cpu_bytes),
+            ..prior
+        }
     }
 
     /// False when no GPU would have a result before the CPU, whatever it is.
@@ -35,9 +48,9 @@ impl Prospect {
         seconds > self.gpu_seconds
     }
 
-    /// False for data that the CPU has gone through before any GPU would have begun.
+    /// False for data that the CPU has gone through before any GPU has it: what is done with it then tells.
     pub fn is_much(&self, bytes: u64) -> bool {
-        bytes as f64 / self.cpu_bytes > self.gpu_seconds
+        bytes as f64 / self.cpu_bytes > self.gpu_seconds + bytes as f64 / self.upload_bytes
     }
 
     /// What the CPU's part of a plan takes at most on a machine that was not measured.
@@ -53,10 +66,16 @@ impl Prospect {
     }
 }
 
+/// Units of a curve's largest size in a second.
+fn rate(curve: &Curve) -> Option<f64> {
+    let size = curve.knots().last()?.at;
+    Some(size / curve.at(size)?.seconds)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cost, DeviceProfile};
+    use crate::{ClassCurves, Cost};
 
     fn measured(trust: Trust, seconds: f64) -> DeviceProfile {
         DeviceProfile { trust, sync: Cost { seconds, spread: 0.0 }, ..DeviceProfile::default() }
@@ -77,7 +96,25 @@ mod tests {
 
     #[test]
     fn data_is_much_from_the_time_on_in_which_a_gpu_begins() {
-        let prospect = Prospect { gpu_seconds: 1e-5, cpu_bytes: 1e10, cpu_flops: 1e10 };
+        let prospect = Prospect { gpu_seconds: 1e-5, cpu_bytes: 1e10, ..Prospect::default() };
         assert!(!prospect.is_much(100_000) && prospect.is_much(100_001));
+    }
+
+    #[test]
+    fn data_that_takes_longer_to_the_gpu_than_through_the_cpu_is_never_much() {
+        let cpu = |trust: Trust, rate: f64| {
+            let memory = ClassCurves { memory: Curve::rate(rate), ..ClassCurves::default() };
+            DeviceProfile { trust, classes: [("map".to_owned(), memory)].into(), ..DeviceProfile::default() }
+        };
+        let gpu = |rate: f64| DeviceProfile { upload: Curve::rate(rate), ..measured(Trust::Quick, 1e-5) };
+        let check = |devices: Vec<DeviceProfile>, is_much: bool| {
+            let profile = Profile { devices, ..Profile::new("") };
+            assert_eq!(Prospect::of(Some(&profile)).is_much(1 << 30), is_much, "{profile:?}");
+        };
+        check(vec![cpu(Trust::Quick, 1e11), gpu(5e10)], false);
+        check(vec![cpu(Trust::Quick, 1e10), gpu(5e10)], true);
+        check(vec![cpu(Trust::Builtin, 1e11), gpu(5e10)], true);
+        check(vec![cpu(Trust::Quick, 1e11), gpu(5e10), measured(Trust::Quick, 1e-5)], true);
+        check(vec![cpu(Trust::Quick, 1e11)], true);
     }
 }

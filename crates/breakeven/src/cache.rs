@@ -67,7 +67,7 @@ impl Engine {
             self.0.devices.look();
         }
         if trace.pins.is_empty() && policy.pin.is_none() && policy.frozen.is_none() {
-            plans.small.keep(&trace.graph, &home, devices.version, &executable);
+            plans.small.keep(&trace.graph, &home, (devices.version, self.0.devices.names()), &executable);
         }
         let (graph, version) = (trace.graph.clone(), devices.version);
         plans.keep(key, Known { graph, home, policy, version, executable: executable.clone() });

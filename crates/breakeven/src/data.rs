@@ -44,25 +44,29 @@ impl Engine {
 
 impl Tensor {
     /// The elements in row-major order. Computes them if they are not there, and waits no longer than the engine's
-    /// deadline.
+    /// deadline. When a value is kept is told at [`Tensor::read_into`].
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        let spec = self.typed::<T>()?;
-        self.0.engine.room(spec)?;
-        match self.0.engine.read_small(self) {
-            Some(read) => read.map(|(value, bytes)| value.elements(&bytes)),
-            None => self.to_vec_by(self.0.engine.deadline()),
-        }
+        // The clock is read for work alone that is not small.
+        self.elements_by(|| self.0.engine.deadline())
     }
 
     /// The elements in row-major order, or `Timeout` once the deadline has passed.
     pub fn to_vec_by<T: Element>(&self, deadline: Deadline) -> Result<Vec<T>> {
+        self.elements_by(|| deadline)
+    }
+
+    fn elements_by<T: Element>(&self, deadline: impl FnOnce() -> Deadline) -> Result<Vec<T>> {
         let spec = self.typed::<T>()?;
         if spec.shape.is_empty() {
             return Ok(Vec::new());
         }
-        self.0.engine.room(spec)?;
-        let (value, bytes) = self.0.engine.read(self, deadline)?;
-        Ok(value.elements(&bytes))
+        let engine = &self.0.engine;
+        engine.room(spec)?;
+        if let Some(all) = engine.vec_small(self) {
+            return all;
+        }
+        let (value, bytes) = engine.read_long(self, deadline())?;
+        Ok(value.elements(&bytes, |from, to| engine.copy(from, to)))
     }
 
     /// Elements into memory of the caller's, in row-major order.
@@ -79,7 +83,7 @@ impl Tensor {
         self.typed::<T>()?;
         if elements > 0 {
             self.0.engine.room(spec)?;
-            return self.0.engine.read_into(self, out, deadline);
+            return self.0.engine.read_into(self, out, || deadline);
         }
         Ok(())
     }
@@ -99,11 +103,13 @@ impl Tensor {
 
     /// The only element.
     pub fn item<T: Element>(&self) -> Result<T> {
-        let all = self.to_vec::<T>()?;
-        match all.as_slice() {
-            [one] => Ok(*one),
-            _ => Err(CallError::new("item", format!("the tensor has {} elements, not one", all.len())).into()),
+        let elements = self.typed::<T>()?.shape.elements();
+        if elements != 1 {
+            return Err(CallError::new("item", format!("the tensor has {elements} elements, not one")).into());
         }
+        let mut one = [T::default()];
+        self.0.engine.read_into(self, &mut one, || self.0.engine.deadline())?;
+        Ok(one[0])
     }
 
     fn typed<T: Element>(&self) -> Result<&Spec> {
@@ -118,10 +124,11 @@ impl Tensor {
     /// Indices that are known without computing anything: row-major i64.
     pub(crate) fn host_indices(&self) -> Option<Vec<i64>> {
         let State::Value(value) = &*self.0.state() else { return None };
-        let bytes = value.copies().host.clone()?;
+        let bytes = value.host()?.clone();
+        let copy = |from: &[u8], to: &mut [u8]| to.copy_from_slice(from);
         match value.spec.dtype {
-            DType::I64 => Some(value.elements::<i64>(&bytes)),
-            DType::I32 => Some(value.elements::<i32>(&bytes).into_iter().map(i64::from).collect()),
+            DType::I64 => Some(value.elements::<i64>(&bytes, copy)),
+            DType::I32 => Some(value.elements::<i32>(&bytes, copy).into_iter().map(i64::from).collect()),
             _ => None,
         }
     }

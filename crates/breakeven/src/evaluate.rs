@@ -51,9 +51,11 @@ impl Engine {
 
     /// A value and its bytes on the host.
     pub(crate) fn read(&self, tensor: &Tensor, deadline: Deadline) -> Result<(Arc<Value>, HostBytes)> {
-        if let Some(read) = self.read_small(tensor) {
-            return read;
-        }
+        self.keep_small(tensor).unwrap_or_else(|| self.read_long(tensor, deadline))
+    }
+
+    /// As [`Engine::read`], of a tensor that is not among the small ones.
+    pub(crate) fn read_long(&self, tensor: &Tensor, deadline: Deadline) -> Result<(Arc<Value>, HostBytes)> {
         // Each failed round loses a device, so there are no more rounds than devices.
         for _ in self.0.devices.snapshot().ids() {
             if value_of(tensor).is_none() {
@@ -68,13 +70,26 @@ impl Engine {
     }
 
     /// The elements of `tensor` in the caller's memory, which is as long.
-    pub(crate) fn read_into<T: Element>(&self, tensor: &Tensor, out: &mut [T], deadline: Deadline) -> Result<()> {
-        if let Some(done) = self.read_apart(tensor, out) {
+    pub(crate) fn read_into<T: Element>(
+        &self,
+        tensor: &Tensor,
+        out: &mut [T],
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<()> {
+        if let Some(done) = self.read_small(tensor, out) {
             return done;
         }
-        let (value, bytes) = self.read(tensor, deadline)?;
-        value.elements_into(&bytes, out);
+        let (value, bytes) = self.read_long(tensor, deadline())?;
+        value.elements_into(&bytes, out, |from, to| self.copy(from, to));
         Ok(())
+    }
+
+    /// Copies bytes of the host, with the CPU's threads where that pays.
+    pub(crate) fn copy(&self, from: &[u8], to: &mut [u8]) {
+        match self.0.devices.snapshot().device(DeviceId::HOST) {
+            Some(device) => device.copy_on_host(from, to),
+            None => to.copy_from_slice(from),
+        }
     }
 
     /// Compute tensors together and bring them to the host.
@@ -187,7 +202,7 @@ impl Engine {
         let mut inputs = Inputs::default();
         for (id, value) in given {
             let copies = value.copies();
-            inputs.host.extend(copies.host.clone().map(|bytes| (*id, bytes)));
+            inputs.host.extend(value.host().map(|bytes| (*id, bytes.clone())));
             inputs.resident.extend(copies.resident.iter().map(|(d, b)| ((*id, *d), b.clone())));
         }
         inputs
@@ -205,16 +220,16 @@ impl Engine {
         let nothing = (bytes == 0).then(|| HostBytes::from_vec(Vec::<u8>::new()));
         let host = value.host.or(nothing).or_else(|| self.0.devices.snapshot().export(&resident));
         let recipe = if host.is_some() { None } else { self.recipe(tensor) };
-        let copies = Copies { host, resident, recipe };
-        tensor.0.settle(Arc::new(Value::stored(tensor.spec().clone(), layout, bytes, copies)));
+        let copies = Copies { resident, recipe };
+        tensor.0.settle(Arc::new(Value::stored(tensor.spec().clone(), layout, bytes, host, copies)));
     }
 
     /// A view of an input is that input's bytes under another layout.
     fn settle_view(&self, tensor: &Tensor, inputs: &[(NodeId, Arc<Value>)], input: NodeId, layout: Layout) {
         let (_, of) = inputs.iter().find(|(id, _)| *id == input).expect("a plan names inputs of its graph");
-        let copies = of.copies().clone();
-        let copies = Copies { recipe: if copies.host.is_some() { None } else { self.recipe(tensor) }, ..copies };
-        tensor.0.settle(Arc::new(Value::stored(tensor.spec().clone(), layout, of.bytes, copies)));
+        let (host, copies) = (of.host().cloned(), of.copies().clone());
+        let copies = Copies { recipe: if host.is_some() { None } else { self.recipe(tensor) }, ..copies };
+        tensor.0.settle(Arc::new(Value::stored(tensor.spec().clone(), layout, of.bytes, host, copies)));
     }
 
     /// How to compute a value again that is on a device alone, if keeping that does not hold too much.
@@ -234,10 +249,10 @@ impl Engine {
 
     /// The bytes of a value on the host; `None` when the devices that had them are gone.
     fn host_bytes(&self, value: &Value, deadline: Deadline) -> Result<Option<HostBytes>> {
-        let copies = value.copies().clone();
-        if copies.host.is_some() {
-            return Ok(copies.host);
+        if let Some(bytes) = value.host() {
+            return Ok(Some(bytes.clone()));
         }
+        let copies = value.copies().clone();
         let snapshot = self.0.devices.snapshot();
         for (id, buffer) in &copies.resident {
             let Some(device): Option<Arc<dyn Device>> = snapshot.device(*id) else { continue };
@@ -279,8 +294,8 @@ impl From<Error> for Failure {
 pub(crate) fn value_of(tensor: &Tensor) -> Option<Arc<Value>> {
     match &*tensor.0.state() {
         State::Value(value) => {
-            let copies = value.copies();
-            (copies.host.is_some() || !copies.resident.is_empty()).then(|| value.clone())
+            let is_there = value.host().is_some() || !value.copies().resident.is_empty();
+            is_there.then(|| value.clone())
         }
         _ => None,
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use breakeven_device::Timing;
 use breakeven_exec::StageTiming;
 use breakeven_plan::{DeviceId, Plan};
+use smallvec::SmallVec;
 
 /// What a run did, where, and how long it took.
 #[derive(Clone, Debug)]
@@ -16,7 +17,7 @@ pub struct Report {
     /// Names of the engine's devices, by [`DeviceId`].
     pub devices: Arc<[String]>,
     /// Each submission, in order.
-    pub submissions: Vec<(DeviceId, Timing)>,
+    pub submissions: SmallVec<[(DeviceId, Timing); 1]>,
     /// Wall time from the first submission to the last result.
     pub elapsed: Duration,
     /// Devices that failed on the way, and that the work was planned again.
@@ -24,7 +25,12 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(plan: Arc<Plan>, devices: Arc<[String]>, stages: Vec<StageTiming>, elapsed: Duration) -> Report {
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        devices: Arc<[String]>,
+        stages: impl IntoIterator<Item = StageTiming>,
+        elapsed: Duration,
+    ) -> Report {
         let submissions = stages.into_iter().map(|s| (s.device, s.timing)).collect();
         Report { plan, devices, submissions, elapsed, replanned: Vec::new() }
     }

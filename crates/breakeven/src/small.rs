@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-use breakeven_device::{HostBytes, Lent, Timing};
-use breakeven_exec::{Computed, Direct, ExecError, Executable, StageTiming};
-use breakeven_ir::{Element, Graph, Node, NodeId, Op, Spec};
+use breakeven_device::{HostBytes, Kept, Lent, Timing};
+use breakeven_exec::{Direct, ExecError, Executable, StageTiming};
+use breakeven_ir::{Element, Graph, Layout, Node, NodeId, Op, Spec};
 use breakeven_plan::{Home, OutputPlace};
 use smallvec::{SmallVec, smallvec};
 
@@ -29,6 +29,8 @@ pub(crate) struct Known {
     home: Home,
     version: u64,
     executable: Arc<Executable>,
+    /// Names of the devices that there were.
+    devices: Arc<[String]>,
     /// A value of it was wanted again that had been computed for one reader and not kept.
     keeps: AtomicBool,
 }
@@ -44,7 +46,8 @@ struct Found {
 
 impl Small {
     /// Keeps a plan that was made without pins, where it can be found here.
-    pub fn keep(&self, graph: &Graph, home: &Home, version: u64, executable: &Arc<Executable>) {
+    pub fn keep(&self, graph: &Graph, home: &Home, devices: (u64, Arc<[String]>), executable: &Arc<Executable>) {
+        let (version, devices) = devices;
         let [output] = graph.outputs() else { return };
         if graph.nodes().len() > NODES || executable.direct().is_none() {
             return;
@@ -56,6 +59,7 @@ impl Small {
             home: home.clone(),
             version,
             executable: executable.clone(),
+            devices,
             keeps: AtomicBool::new(false),
         };
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -138,18 +142,30 @@ impl Search<'_> {
         if input.0.pin.is_some() || self.met.iter().flatten().any(|met| std::ptr::eq(met.at, at)) {
             return None;
         }
-        let recipe = match &*input.0.state() {
-            State::Value(value) => {
-                self.given.push((id, self.known.input(id, value)?));
+        let recipe = match &input.0.given {
+            Some(value) => {
+                self.give(id, value)?;
                 None
             }
-            State::Recipe(..) => {
-                input.0.is_wanted_again();
-                Some(input.clone())
-            }
-            _ => return None,
+            None => match &*input.0.state() {
+                State::Value(value) => {
+                    self.give(id, value)?;
+                    None
+                }
+                State::Recipe(..) => {
+                    input.0.is_wanted_again();
+                    Some(input.clone())
+                }
+                _ => return None,
+            },
         };
         self.met[id.index()] = Some(Met { at, recipe });
+        Some(())
+    }
+
+    /// Input `id` is there.
+    fn give(&mut self, id: NodeId, value: &Value) -> Option<()> {
+        self.given.push((id, self.known.input(id, value)?));
         Some(())
     }
 }
@@ -173,8 +189,25 @@ impl Found {
         self.given.iter().map(|(id, bytes)| (*id, &**bytes)).collect()
     }
 
-    fn compute(&self) -> std::result::Result<Computed, ExecError> {
+    fn compute(&self) -> std::result::Result<Kept, ExecError> {
         self.direct().compute(&self.inputs())
+    }
+
+    /// What was computed, as the value of the tensor.
+    fn value(&self, tensor: &Tensor, kept: Kept) -> Value {
+        let layout = match &self.known.executable.plan().outputs[0].place {
+            OutputPlace::Slot { layout, .. } => layout.clone(),
+            _ => Layout::dense(tensor.spec().shape.clone()),
+        };
+        let Kept { buffer, host } = kept;
+        let bytes = buffer.bytes();
+        let copies = Copies { resident: smallvec![(self.direct().device(), buffer)], recipe: None };
+        Value::stored(tensor.spec().clone(), layout, bytes, Some(host), copies)
+    }
+
+    /// The value may be given to the only one who can ask for it, and to nobody else.
+    fn is_apart(&self, tensor: &Tensor) -> bool {
+        Arc::strong_count(&tensor.0) == 1 && !tensor.0.was_read() && !self.known.keeps.load(Ordering::Relaxed)
     }
 
     fn direct(&self) -> &Direct {
@@ -203,24 +236,51 @@ fn key<'a>(op: &Op, spec: &Spec, inputs: impl Iterator<Item = &'a Spec>) -> u64 
 }
 
 impl Engine {
-    /// Computes a tensor on the host whose plan is known and runs in the host's memory; `None` for everything else.
-    pub(crate) fn read_small(&self, tensor: &Tensor) -> Option<Result<(Arc<Value>, HostBytes)>> {
+    /// The elements of a tensor whose plan is known and runs in the host's memory; `None` for everything else.
+    pub(crate) fn vec_small<T: Element>(&self, tensor: &Tensor) -> Option<Result<Vec<T>>> {
         let found = self.find(tensor, true)?;
-        let computed = found.compute().map_err(|error| self.name(error));
-        Some(computed.map(|computed| keep(tensor, &found.known.executable, computed)))
+        if !found.is_apart(tensor) {
+            let kept = self.keep_found(tensor, &found);
+            return Some(kept.map(|(value, bytes)| value.elements(&bytes, |from, to| found.direct().copy(from, to))));
+        }
+        let mut all = vec![T::default(); tensor.spec().shape.elements()];
+        Some(self.fill(tensor, found, &mut all).map(|()| all))
     }
 
-    /// Computes a tensor that nothing else holds straight into memory that is as long, and does not keep its value; `None`
-    /// where its plan is not known, or a value of that plan was ever wanted again.
-    pub(crate) fn read_apart<T: Element>(&self, tensor: &Tensor, out: &mut [T]) -> Option<Result<()>> {
-        if Arc::strong_count(&tensor.0) > 1 || tensor.0.was_read() {
-            return None;
-        }
-        let out = T::bytes_mut(out)?;
-        let found = self.find(tensor, true).filter(|found| !found.known.keeps.load(Ordering::Relaxed))?;
-        let done = found.direct().run(&found.inputs(), &mut [Some(Lent::Write(out))]);
+    /// The elements of a tensor whose plan is known and runs in the host's memory, in memory that is as long; `None` for
+    /// everything else.
+    pub(crate) fn read_small<T: Element>(&self, tensor: &Tensor, out: &mut [T]) -> Option<Result<()>> {
+        let found = self.find(tensor, true)?;
+        Some(self.fill(tensor, found, out))
+    }
+
+    /// Computes a tensor on the host whose plan is known and runs in the host's memory, and keeps its value; `None` for
+    /// everything else.
+    pub(crate) fn keep_small(&self, tensor: &Tensor) -> Option<Result<(Arc<Value>, HostBytes)>> {
+        let found = self.find(tensor, true)?;
+        Some(self.keep_found(tensor, &found))
+    }
+
+    /// A value that nothing else holds is computed straight into the caller's memory and not kept, unless a value of that plan
+    /// was ever wanted again.
+    fn fill<T: Element>(&self, tensor: &Tensor, found: Found, out: &mut [T]) -> Result<()> {
+        let straight = if found.is_apart(tensor) { T::bytes_mut(out) } else { None };
+        let Some(straight) = straight else {
+            let (value, bytes) = self.keep_found(tensor, &found)?;
+            value.elements_into(&bytes, out, |from, to| found.direct().copy(from, to));
+            return Ok(());
+        };
+        let done = found.direct().run(&found.inputs(), &mut [Some(Lent::Write(straight))]);
         tensor.0.is_not_kept(found.known);
-        Some(done.map_err(|error| self.name(error)))
+        done.map_err(|error| self.name(error))
+    }
+
+    fn keep_found(&self, tensor: &Tensor, found: &Found) -> Result<(Arc<Value>, HostBytes)> {
+        let kept = found.compute().map_err(|error| self.name(error))?;
+        let host = kept.host.clone();
+        let value = Arc::new(found.value(tensor, kept));
+        tensor.0.settle(value.clone());
+        Ok((value, host))
     }
 
     /// Computes a tensor whose plan is known and runs in the host's memory, and leaves it there; `None` for everything else.
@@ -228,14 +288,16 @@ impl Engine {
         let [tensor] = outputs else { return None };
         let found = self.find(tensor, false)?;
         let started = Instant::now();
-        let computed = found.compute().map_err(|error| self.name(error));
+        let kept = match found.compute() {
+            Ok(kept) => kept,
+            Err(error) => return Some(Err(self.name(error))),
+        };
         let elapsed = started.elapsed();
-        Some(computed.map(|computed| {
-            let timing = Timing { kernel: Some(elapsed), ..Timing::default() };
-            let stages = vec![StageTiming { device: computed.device, timing }];
-            keep(tensor, &found.known.executable, computed);
-            Report::new(found.known.executable.plan().clone(), self.0.devices.names(), stages, elapsed)
-        }))
+        tensor.0.settle(Arc::new(found.value(tensor, kept)));
+        let timing = Timing { kernel: Some(elapsed), ..Timing::default() };
+        let stage = StageTiming { device: found.direct().device(), timing };
+        let Known { executable, devices, .. } = &*found.known;
+        Some(Ok(Report::new(executable.plan().clone(), devices.clone(), [stage], elapsed)))
     }
 
     fn find(&self, tensor: &Tensor, is_read: bool) -> Option<Found> {
@@ -245,18 +307,4 @@ impl Engine {
     fn name(&self, error: ExecError) -> Error {
         self.0.devices.snapshot().name(error)
     }
-}
-
-/// Gives a tensor the value that was computed for it.
-fn keep(tensor: &Tensor, executable: &Executable, computed: Computed) -> (Arc<Value>, HostBytes) {
-    let Computed { device, buffer, host } = computed;
-    let layout = match &executable.plan().outputs[0].place {
-        OutputPlace::Slot { layout, .. } => layout.clone(),
-        _ => breakeven_ir::Layout::dense(tensor.spec().shape.clone()),
-    };
-    let bytes = buffer.bytes();
-    let copies = Copies { host: Some(host.clone()), resident: smallvec![(device, buffer)], recipe: None };
-    let value = Arc::new(Value::stored(tensor.spec().clone(), layout, bytes, copies));
-    tensor.0.settle(value.clone());
-    (value, host)
 }

@@ -26,6 +26,8 @@ pub(crate) struct Node {
     pub spec: std::result::Result<Spec, CallError>,
     /// Where the user wants it computed.
     pub pin: Option<DeviceId>,
+    /// The value that it was made with, to be looked at without the lock; the state tells whether that is still there.
+    pub given: Option<Arc<Value>>,
     /// By what it was computed into memory of a caller's, where it was not kept.
     read_by: OnceLock<Arc<Known>>,
     state: Mutex<State>,
@@ -49,8 +51,9 @@ pub(crate) type Inputs = SmallVec<[Tensor; 2]>;
 impl Tensor {
     /// A tensor whose value is there.
     pub(crate) fn from_value(engine: &Engine, value: Arc<Value>) -> Tensor {
-        let spec = Ok(value.spec.clone());
-        Node::tensor(engine.clone(), spec, None, State::Value(value))
+        let (spec, given) = (Ok(value.spec.clone()), Some(value.clone()));
+        let state = Mutex::new(State::Value(value));
+        Tensor(Arc::new(Node { engine: engine.clone(), spec, pin: None, given, read_by: OnceLock::new(), state }))
     }
 
     /// Output `index` of a call of a program.
@@ -165,7 +168,7 @@ fn given<'a>(
 
 fn specs_of(op: &Op, inputs: &[Tensor], specs: &[&Spec]) -> std::result::Result<Spec, CallError> {
     let Op::Output(index) = op else {
-        return Ok(op.specs(specs)?.swap_remove(0));
+        return op.spec(specs);
     };
     let State::Recipe(source, of) = inputs[0].0.state().clone() else {
         return Err(CallError::new("output", "its source was computed already"));
@@ -176,13 +179,14 @@ fn specs_of(op: &Op, inputs: &[Tensor], specs: &[&Spec]) -> std::result::Result<
 }
 
 impl Node {
+    #[inline]
     fn tensor(
         engine: Engine,
         spec: std::result::Result<Spec, CallError>,
         pin: Option<DeviceId>,
         state: State,
     ) -> Tensor {
-        Tensor(Arc::new(Node { engine, spec, pin, read_by: OnceLock::new(), state: Mutex::new(state) }))
+        Tensor(Arc::new(Node { engine, spec, pin, given: None, read_by: OnceLock::new(), state: Mutex::new(state) }))
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

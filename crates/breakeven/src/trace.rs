@@ -83,7 +83,7 @@ impl Trace {
 pub(crate) fn home(inputs: &[(NodeId, Arc<Value>)], read: Vec<bool>) -> Home {
     let source = |value: &Value| {
         let copies = value.copies();
-        let host = copies.host.is_some().then_some(Place::Host);
+        let host = value.host().is_some().then_some(Place::Host);
         let resident = copies.resident.iter().map(|(d, _)| Place::Device(*d));
         Source { layout: value.layout.clone(), places: host.into_iter().chain(resident).collect() }
     };

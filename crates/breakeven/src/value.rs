@@ -1,6 +1,7 @@
 //! A computed value: its bytes, wherever they are.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use breakeven_device::{
     Binding, Buffer, Deadline, Device, DeviceError, HostBytes, Lane, ReadCell, Segment, SegmentStep,
@@ -20,6 +21,12 @@ pub(crate) struct Value {
     pub layout: Layout,
     /// Bytes that the storage needs.
     pub bytes: u64,
+    /// The host's copy that it was made with.
+    host: Option<HostBytes>,
+    /// The host's copy that was made later; it stays.
+    read: OnceLock<HostBytes>,
+    /// Whether there may be copies on devices, to be looked at without their lock.
+    may_be_resident: AtomicBool,
     copies: Mutex<Copies>,
     /// Extents that it was held against as an index, while it stands in for another value.
     limits: Option<Mutex<Vec<Limit>>>,
@@ -32,10 +39,9 @@ pub(crate) struct Limit {
     pub extent: usize,
 }
 
-/// Where copies are.
+/// Copies elsewhere than on the host, and how to do without.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Copies {
-    pub host: Option<HostBytes>,
     pub resident: Resident,
     /// How to compute the value again; kept only while no host copy exists.
     pub recipe: Option<Box<Recipe>>,
@@ -56,21 +62,28 @@ impl Value {
     /// A dense value on the host.
     pub fn on_host(spec: Spec, elements: HostBytes) -> Value {
         let layout = Layout::dense(spec.shape.clone());
-        let copies = Copies { host: Some(elements), ..Copies::default() };
         let bytes = spec.bytes();
-        Value::stored(spec, layout, bytes, copies)
+        Value::stored(spec, layout, bytes, Some(elements), Copies::default())
     }
 
     /// A value in a storage of `bytes`.
-    pub fn stored(spec: Spec, layout: Layout, bytes: u64, copies: Copies) -> Value {
-        Value { spec, layout, bytes, copies: Mutex::new(copies), limits: None }
+    #[inline]
+    pub fn stored(spec: Spec, layout: Layout, bytes: u64, host: Option<HostBytes>, copies: Copies) -> Value {
+        let may_be_resident = AtomicBool::new(!copies.resident.is_empty());
+        let (copies, read) = (Mutex::new(copies), OnceLock::new());
+        Value { spec, layout, bytes, host, read, may_be_resident, copies, limits: None }
+    }
+
+    /// The host's copy.
+    pub fn host(&self) -> Option<&HostBytes> {
+        self.host.as_ref().or_else(|| self.read.get())
     }
 
     /// The same bytes as a value of their own, which remembers what it is held against.
     pub fn stand_in(&self) -> Value {
-        let copies = Mutex::new(self.copies().clone());
-        let (spec, layout) = (self.spec.clone(), self.layout.clone());
-        Value { spec, layout, bytes: self.bytes, copies, limits: Some(Mutex::default()) }
+        let (spec, layout, host) = (self.spec.clone(), self.layout.clone(), self.host().cloned());
+        let value = Value::stored(spec, layout, self.bytes, host, self.copies().clone());
+        Value { limits: Some(Mutex::default()), ..value }
     }
 
     /// It is held against this limit.
@@ -92,18 +105,20 @@ impl Value {
     pub fn is_there(&self, devices: &Snapshot) -> bool {
         let mut copies = self.copies();
         copies.resident.retain(|(id, _)| devices.device(*id).is_some());
-        copies.host.is_some() || !copies.resident.is_empty()
+        self.host().is_some() || !copies.resident.is_empty()
     }
 
     /// Its bytes on the host, if its elements lie in the order and in the places that `source` says.
     pub fn host_as(&self, source: &Source) -> Option<HostBytes> {
-        if self.layout != source.layout {
-            return None;
-        }
-        let copies = self.copies();
-        let host = copies.host.as_ref().map(|_| Place::Host);
-        let places = host.into_iter().chain(copies.resident.iter().map(|(device, _)| Place::Device(*device)));
-        places.eq(source.places.iter().copied()).then(|| copies.host.clone()).flatten()
+        let host = self.host()?;
+        let (&Place::Host, devices) = source.places.split_first()? else { return None };
+        let is_there = if self.may_be_resident.load(Ordering::Acquire) {
+            let copies = self.copies();
+            copies.resident.iter().map(|(device, _)| Place::Device(*device)).eq(devices.iter().copied())
+        } else {
+            devices.is_empty()
+        };
+        (is_there && self.layout == source.layout).then(|| host.clone())
     }
 
     pub fn copies(&self) -> MutexGuard<'_, Copies> {
@@ -114,41 +129,43 @@ impl Value {
     pub fn lose(&self, device: DeviceId) -> bool {
         let mut copies = self.copies();
         copies.resident.retain(|(d, _)| *d != device);
-        copies.host.is_some() || !copies.resident.is_empty() || copies.recipe.is_some()
+        self.host().is_some() || !copies.resident.is_empty() || copies.recipe.is_some()
     }
 
     /// One more copy, on a device.
     pub fn add_resident(&self, device: DeviceId, buffer: Buffer) {
         let mut copies = self.copies();
         if copies.resident.iter().all(|(d, _)| *d != device) {
+            self.may_be_resident.store(true, Ordering::Release);
             copies.resident.push((device, buffer));
         }
     }
 
     /// A host copy, now that there is one: what it was computed from is no longer needed.
     pub fn add_host(&self, bytes: HostBytes) -> Option<Box<Recipe>> {
-        let mut copies = self.copies();
-        copies.host = Some(bytes);
-        copies.recipe.take()
+        self.read.get_or_init(|| bytes);
+        self.copies().recipe.take()
     }
 
     /// Elements in row-major order of the view, from bytes of the whole storage.
-    pub fn elements<T: Element>(&self, bytes: &[u8]) -> Vec<T> {
-        let one = |at: usize| read_element(&bytes[at * size_of::<T>()..][..size_of::<T>()]);
-        match bytemuck::checked::try_cast_slice::<u8, T>(bytes) {
-            Ok(all) if self.layout.is_contiguous() => all[self.layout.offset..][..self.spec.shape.elements()].to_vec(),
-            _ => self.layout.positions().map(one).collect(),
-        }
+    pub fn elements<T: Element>(&self, bytes: &[u8], copy: impl FnOnce(&[u8], &mut [u8])) -> Vec<T> {
+        let mut all = vec![T::default(); self.spec.shape.elements()];
+        self.elements_into(bytes, &mut all, copy);
+        all
     }
 
-    /// Elements in row-major order of the view, of which there are as many as `out` has room for.
-    pub fn elements_into<T: Element>(&self, bytes: &[u8], out: &mut [T]) {
-        match bytemuck::checked::try_cast_slice::<u8, T>(bytes) {
-            Ok(all) if self.layout.is_contiguous() => out.copy_from_slice(&all[self.layout.offset..][..out.len()]),
-            _ => {
-                for (to, at) in out.iter_mut().zip(self.layout.positions()) {
-                    *to = read_element(&bytes[at * size_of::<T>()..][..size_of::<T>()]);
-                }
+    /// Elements in row-major order of the view, of which there are as many as `out` has room for; `copy` is for many of them.
+    pub fn elements_into<T: Element>(&self, bytes: &[u8], out: &mut [T], copy: impl FnOnce(&[u8], &mut [u8])) {
+        let (width, first) = (size_of::<T>(), self.layout.offset);
+        if !self.layout.is_contiguous() {
+            for (to, at) in out.iter_mut().zip(self.layout.positions()) {
+                *to = read_element(&bytes[at * width..][..width]);
+            }
+        } else if let Some(to) = T::bytes_mut(out) {
+            copy(&bytes[first * width..][..to.len()], to);
+        } else {
+            for (to, from) in out.iter_mut().zip(bytes[first * width..].chunks_exact(width)) {
+                *to = read_element(from);
             }
         }
     }

@@ -66,8 +66,12 @@ fn one_operation_asks_for_few_blocks() {
     assert!(count <= 1, "{count} blocks besides its node");
     assert_eq!(out[7], 14.0);
     let count = asked(|| drop(engine.run(&[&(&a + &b)]).expect("it runs")));
-    // Its node, the device's buffer, its export, the value and the report's submission.
-    assert!(count <= 5, "{count} blocks");
+    // Its node, the device's buffer and the value.
+    assert!(count <= 3, "{count} blocks");
+    let count = asked(|| drop((&a + &b).to_vec::<f32>().expect("it runs")));
+    assert!(count <= 2, "{count} blocks: its node and the vector");
+    let count = asked(|| _ = a.sum(..).item::<f32>().expect("it runs"));
+    assert!(count <= 1, "{count} blocks besides its node");
 }
 
 #[test]

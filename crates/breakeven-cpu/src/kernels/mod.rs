@@ -53,6 +53,9 @@ pub(crate) struct Machine {
     pub spare: Spare,
 }
 
+/// Bytes that a thread copies at a time: whole cache lines, so that no two threads write to one.
+const COPIED: usize = 64 << 10;
+
 /// Primitives that an element of a running fold takes as long as.
 const SCAN_FLOPS: f64 = 4.0;
 
@@ -217,6 +220,20 @@ impl Machine {
         }
         let edge = |part: usize| (units as u128 * part as u128 / parts as u128) as usize;
         self.team.run_by(threads, parts, &|part| work(edge(part)..edge(part + 1)));
+    }
+
+    /// Copies bytes, by several threads where that pays.
+    pub fn copy(&self, from: &[u8], to: &mut [u8]) {
+        if from.len() != to.len() || from.len() <= COPIED {
+            return to.copy_from_slice(from);
+        }
+        let pairs: Vec<_> = to.chunks_mut(COPIED).zip(from.chunks(COPIED)).map(Mutex::new).collect();
+        let copy = |pair: &Mutex<(&mut [u8], &[u8])>| {
+            let (to, from) = &mut *pair.lock().unwrap_or_else(PoisonError::into_inner);
+            to.copy_from_slice(from);
+        };
+        let nanoseconds = 2.0 * from.len() as f64 * self.tuning.ns_per_byte;
+        self.split(pairs.len(), nanoseconds, |some| pairs[some].iter().for_each(copy));
     }
 
     /// What `work` gives for each of `units`, in order; each thread makes itself a room for it.

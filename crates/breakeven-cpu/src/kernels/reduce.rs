@@ -29,6 +29,8 @@ pub(crate) struct CpuReduce {
     width: usize,
     by_columns: bool,
     straight: Option<Straight>,
+    /// There is one row, folded from where it lies and written as it is: nothing has to be made for it.
+    is_plain: bool,
     nanoseconds: f64,
 }
 
@@ -92,6 +94,8 @@ impl CpuReduce {
         let post = Epilogue::new(machine, &kernel.post, post_params, (axes.remove(0), extra_axes, pre_inputs.len()))?;
         let straight = Straight::new(&fold, &kernel.pre, &inner, &operands);
         let by_columns = inner.elements() < SHORT || is_upright(&outer, &inner, &operands[0]);
+        let is_in_memory = matches!(straight, Some(Straight::Elements | Straight::Products(_))) && !by_columns;
+        let is_plain = outer.elements() == 1 && second.is_none() && is_in_memory && post.is_identity();
         Ok(CpuReduce {
             fold,
             pre,
@@ -103,6 +107,7 @@ impl CpuReduce {
             width: kernel.fold.dtype(dtype).unwrap_or(dtype).bytes(),
             by_columns,
             straight,
+            is_plain,
             nanoseconds,
         })
     }
@@ -110,6 +115,10 @@ impl CpuReduce {
     /// # Safety
     /// As [`super::Compiled::run`].
     pub unsafe fn run(&self, machine: &Machine, bound: Bound<'_>) {
+        if self.is_plain {
+            // SAFETY: the same contract.
+            return unsafe { self.plain_row(machine, bound) };
+        }
         if !matches!(self.straight, Some(Straight::Elements | Straight::Products(_))) || self.by_columns {
             self.pre.expect(machine, self.outer.elements() * self.inner.elements(), false);
         }
@@ -134,6 +143,24 @@ impl CpuReduce {
                 }
             }
         });
+    }
+
+    /// The only row.
+    unsafe fn plain_row(&self, machine: &Machine, bound: Bound<'_>) {
+        // SAFETY: the caller's contract.
+        let fold = |run: usize| unsafe { self.in_memory(0, run, bound) }.expect("a plain row lies in memory");
+        let runs = self.inner.blocks().div_ceil(RUN);
+        let join = |a: Partial, b: Partial| (self.fold.join)(a, b);
+        let folded = if runs <= 1 {
+            (0..runs).map(fold).fold(Partial::default(), join)
+        } else {
+            let partials = machine.each(runs, self.nanoseconds, || (), |(), run| fold(run));
+            partials.into_iter().fold(Partial::default(), join)
+        };
+        let out = self.post.out();
+        let to = bound.output(0).wrapping_offset(out.start * out.width as isize);
+        // SAFETY: the output has one element, and so has the fold.
+        unsafe { (self.fold.finish)(folded, [to; 2]) };
     }
 
     /// Rows that are long, and too few to occupy the team: their parts are shared out.
@@ -174,14 +201,18 @@ impl CpuReduce {
 
     /// Folds run number `run` of row number `row`.
     unsafe fn fold_run(&self, row: usize, run: usize, bound: Bound<'_>, room: &mut ReduceRoom<'_>) -> Partial {
+        // SAFETY: the caller's contract.
+        if let Some(folded) = unsafe { self.in_memory(row, run, bound) } {
+            return folded;
+        }
         let at = self.outer.run(row, 1);
         for (k, (outer, _)) in self.operands.iter().enumerate() {
             let place = self.outer.place(outer, &at) * outer.width as isize;
             room.bases[k] = bound.input(k).wrapping_offset(place);
         }
-        if let Some(way) = self.straight {
+        if self.straight.is_some() {
             // SAFETY: the caller's contract.
-            return unsafe { self.fold_straight(way, run, room) };
+            return unsafe { self.fold_straight(run, room) };
         }
         let mut folded = Partial::default();
         for which in run * RUN..self.inner.blocks().min((run + 1) * RUN) {
@@ -199,34 +230,52 @@ impl CpuReduce {
         folded
     }
 
-    /// Folds run number `run` of the row whose operands start at the bases.
-    unsafe fn fold_straight(&self, way: Straight, run: usize, room: &mut ReduceRoom<'_>) -> Partial {
+    /// Folds run number `run` of row number `row` where it can be folded from where it lies.
+    unsafe fn in_memory(&self, row: usize, run: usize, bound: Bound<'_>) -> Option<Partial> {
+        let way = self.straight?;
+        let (first, n) = self.run_of(run);
+        let at = self.outer.run(row, 1);
+        let place = |k: usize| {
+            let (across, along) = &self.operands[k];
+            let start = self.outer.place(across, &at) + along.start + first as isize;
+            bound.input(k).wrapping_offset(start * along.width as isize)
+        };
+        // SAFETY: operands hold both domains, and lie without gaps.
+        unsafe {
+            match (way, self.fold.products) {
+                (Straight::Elements, _) => Some((self.fold.run)(place(0), n, first as u64)),
+                (Straight::Products([a, b]), Some(fold)) => Some(fold(place(a as usize), place(b as usize), n)),
+                _ => None,
+            }
+        }
+    }
+
+    /// The first element of run number `run` of a row, and how many it has.
+    fn run_of(&self, run: usize) -> (usize, usize) {
         let first = run * RUN * BLOCK;
-        let n = (RUN * BLOCK).min(self.inner.elements() - first);
+        (first, (RUN * BLOCK).min(self.inner.elements() - first))
+    }
+
+    /// Folds run number `run` of the row whose operands start at the bases, without gaps.
+    unsafe fn fold_straight(&self, run: usize, room: &mut ReduceRoom<'_>) -> Partial {
+        let (first, n) = self.run_of(run);
         let place = |room: &ReduceRoom<'_>, k: usize, start: usize| {
             let along = &self.operands[k].1;
             room.bases[k].wrapping_offset((along.start + start as isize) * along.width as isize)
         };
-        // SAFETY: operands hold both domains, and lie without gaps; every temporary holds a block.
-        unsafe {
-            match (way, self.fold.products) {
-                (Straight::Elements, _) => return (self.fold.run)(place(room, 0, first), n, first as u64),
-                (Straight::Products([a, b]), Some(fold)) => {
-                    return fold(place(room, a as usize, first), place(room, b as usize, first), n);
-                }
-                _ => {}
+        let mut folded = Partial::default();
+        for start in (first..first + n).step_by(BLOCK) {
+            for k in 0..self.operands.len() {
+                room.pre.args[k] = place(room, k, start);
             }
-            let mut folded = Partial::default();
-            for start in (first..first + n).step_by(BLOCK) {
-                for k in 0..self.operands.len() {
-                    room.pre.args[k] = place(room, k, start);
-                }
-                let count = BLOCK.min(first + n - start);
+            let count = BLOCK.min(first + n - start);
+            // SAFETY: operands hold both domains; every temporary holds a block.
+            unsafe {
                 let values = self.values(count, room);
                 folded = (self.fold.join)(folded, (self.fold.block)(values, count, start as u64));
             }
-            folded
         }
+        folded
     }
 
     /// Folds every row of a block of the outer domain at once, element by element.

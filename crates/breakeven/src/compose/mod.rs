@@ -38,8 +38,8 @@ fn composed(
     if let Some(wrong) = inputs.iter().find(|t| t.0.spec.is_err()) {
         return (*wrong).clone();
     }
-    let specs: Vec<&Spec> = inputs.iter().map(|t| t.spec()).collect();
     let refuse = |error: CallError| {
+        let specs: Vec<&Spec> = inputs.iter().map(|t| t.spec()).collect();
         let error = if error.operands.is_empty() { error.of(&specs) } else { error };
         Tensor::wrong(&inputs[0].0.engine, error.at(at))
     };
