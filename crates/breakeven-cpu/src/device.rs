@@ -14,7 +14,7 @@ use breakeven_ir::{Caps, Kernel, Unsupported};
 use smallvec::SmallVec;
 
 use crate::kernels::{Machine, compile};
-use crate::memory::{CpuMemory, Store, export};
+use crate::memory::{CpuMemory, export};
 use crate::natives::Natives;
 use crate::segment::{Bound, CpuSegment};
 use crate::team::Team;
@@ -33,7 +33,6 @@ pub struct CpuDevice {
     caps: Caps,
     options: CpuOptions,
     machine: Machine,
-    store: Store,
     tickets: Mutex<Tickets>,
 }
 
@@ -57,8 +56,7 @@ impl CpuDevice {
         Ok(CpuDevice {
             info: info(&options),
             caps: Caps::host(),
-            store: Store::new(&options),
-            machine: Machine::new(natives, team, options.tuning),
+            machine: Machine::new(natives, team, &options),
             options,
             tickets: Mutex::default(),
         })
@@ -102,8 +100,10 @@ impl CpuDevice {
                 // SAFETY: what is made here is dropped before this function returns, and the loans last longer.
                 Lent::Read(bytes) => Some(unsafe { CpuMemory::lent(bytes) }),
                 // SAFETY: as above.
+                Lent::Host(bytes) => Some(unsafe { CpuMemory::lent_host(bytes) }),
+                // SAFETY: as above.
                 Lent::Write(bytes) => Some(unsafe { CpuMemory::lent_mut(bytes) }),
-                Lent::Scratch(bytes) => Some(self.store.memory(*bytes)?),
+                Lent::Scratch(bytes) => Some(self.machine.store.memory(*bytes)?),
                 Lent::Held(_) => None,
             })
         };
@@ -151,7 +151,7 @@ impl Device for CpuDevice {
     }
 
     fn alloc(&self, bytes: u64, _: MemoryKind) -> Result<Buffer> {
-        self.store.alloc(bytes)
+        self.machine.store.alloc(bytes)
     }
 
     fn import(&self, bytes: &HostBytes) -> Option<Buffer> {
@@ -208,15 +208,15 @@ impl Device for CpuDevice {
     }
 
     fn memory(&self) -> Memory {
-        Memory { pool: self.store.counters(), budget: self.store.budget(), pending: 0 }
+        Memory { pool: self.machine.store.counters(), budget: self.machine.store.budget(), pending: 0 }
     }
 
     fn trim(&self, age: Duration) {
-        self.store.trim(age);
+        self.machine.store.trim(age);
     }
 
     fn now(&self) -> Duration {
-        self.store.now()
+        self.machine.store.now()
     }
 
     fn tune(&self, largest_bytes: u64) -> Result<BTreeMap<String, f64>> {
@@ -228,6 +228,13 @@ impl Device for CpuDevice {
 
     fn adopt(&self, tuned: &BTreeMap<String, f64>) {
         self.machine.tuned.adopt(tuned);
+    }
+}
+
+impl Drop for CpuDevice {
+    /// Packed copies lie beside their bytes, which others may hold for longer.
+    fn drop(&mut self) {
+        self.machine.store.trim(Duration::ZERO);
     }
 }
 

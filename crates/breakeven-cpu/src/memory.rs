@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use breakeven_device::{Buffer, DeviceError, HostBytes, Pool, PoolCounters, Result, size_class};
+use breakeven_device::{Buffer, Derived, DeviceError, HostBytes, Pool, PoolCounters, Result, size_class};
 
 use crate::CpuOptions;
+use crate::kept::Keeper;
 
 /// Where every block starts: one cache line, the longest register.
 const ALIGN: usize = 64;
@@ -51,6 +52,8 @@ struct Vault {
     poison: bool,
     /// The most that may be live and waiting together.
     limit: u64,
+    /// Packed copies, which are given up where room is short.
+    keeper: Keeper,
 }
 
 impl Store {
@@ -58,7 +61,8 @@ impl Store {
     pub fn new(options: &CpuOptions) -> Store {
         let pool = Mutex::new(Pool::new(options.tuning.pool_bytes));
         let (poison, limit) = (options.poison, options.memory_limit());
-        Store(Arc::new(Vault { pool, born: Instant::now(), poison, limit }))
+        let keeper = Keeper::new(options.tuning.kept_bytes);
+        Store(Arc::new(Vault { pool, born: Instant::now(), poison, limit, keeper }))
     }
 
     /// The most it may hold, where that is known.
@@ -91,11 +95,29 @@ impl Store {
             unsafe { block.start.as_ptr().write_bytes(0xFF, block.layout.size()) };
         }
         let home = Home::Pool { block: Some(block), store: self.clone(), bytes };
-        Ok(CpuMemory { home, users: AtomicUsize::new(0) })
+        Ok(CpuMemory::new(home))
+    }
+
+    /// Memory for at least `bytes` that nobody has to make room for.
+    pub fn memory_to_spare(&self, bytes: u64) -> Option<CpuMemory> {
+        (self.left() >= size_class(bytes)).then(|| self.memory(bytes).ok()).flatten()
+    }
+
+    /// Who keeps packed copies.
+    pub fn keeper(&self) -> &Keeper {
+        &self.0.keeper
+    }
+
+    /// Tells this store from others, which never get the same number.
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 
     fn make(&self, bytes: u64) -> Result<Block> {
         let class = size_class(bytes);
+        if self.left() < class {
+            self.trim_pool(Duration::ZERO);
+        }
         if self.left() < class {
             self.trim(Duration::ZERO);
         }
@@ -118,8 +140,13 @@ impl Store {
         self.0.limit.saturating_sub(counters.live_bytes + counters.pooled_bytes)
     }
 
-    /// Gives back what has waited for `age`.
+    /// Gives back what has waited for `age`, and packed copies that were not used for so long.
     pub fn trim(&self, age: Duration) {
+        self.0.keeper.give_up(self.now(), age);
+        self.trim_pool(age);
+    }
+
+    fn trim_pool(&self, age: Duration) {
         let old = self.now().checked_sub(age).map(|before| self.pool().trim(before + Duration::from_nanos(1)));
         drop(old);
     }
@@ -146,6 +173,8 @@ pub(crate) struct CpuMemory {
     home: Home,
     /// Readers in the low bits; [`WRITER`] while somebody writes.
     users: AtomicUsize,
+    /// What was made of its bytes since they were written.
+    derived: Derived,
 }
 
 const WRITER: usize = 1 << (usize::BITS - 1);
@@ -161,6 +190,8 @@ struct Loan {
     start: NonNull<u8>,
     bytes: usize,
     is_writable: bool,
+    /// Who owns the bytes, where that is known.
+    owner: Option<NonNull<HostBytes>>,
 }
 
 // SAFETY: a loan is memory and nothing else; who may touch it when is decided by `CpuMemory`.
@@ -171,7 +202,11 @@ unsafe impl Sync for Loan {}
 impl CpuMemory {
     /// Host bytes in place, read-only.
     pub fn host(bytes: HostBytes) -> CpuMemory {
-        CpuMemory { home: Home::Host(bytes), users: AtomicUsize::new(0) }
+        CpuMemory::new(Home::Host(bytes))
+    }
+
+    fn new(home: Home) -> CpuMemory {
+        CpuMemory { home, users: AtomicUsize::new(0), derived: Derived::default() }
     }
 
     /// Memory that is lent for reading.
@@ -179,8 +214,17 @@ impl CpuMemory {
     /// # Safety
     /// The result must not be used after the end of the loan.
     pub unsafe fn lent(bytes: &[u8]) -> CpuMemory {
-        let loan = Loan { start: NonNull::from_ref(bytes).cast(), bytes: bytes.len(), is_writable: false };
-        CpuMemory { home: Home::Lent(loan), users: AtomicUsize::new(0) }
+        let start = NonNull::from_ref(bytes).cast();
+        CpuMemory::new(Home::Lent(Loan { start, bytes: bytes.len(), is_writable: false, owner: None }))
+    }
+
+    /// The same of bytes whose owner is known.
+    ///
+    /// # Safety
+    /// The result must not be used after the end of the loan.
+    pub unsafe fn lent_host(bytes: &HostBytes) -> CpuMemory {
+        let (start, owner) = (NonNull::from_ref(&**bytes).cast(), Some(NonNull::from_ref(bytes)));
+        CpuMemory::new(Home::Lent(Loan { start, bytes: bytes.len(), is_writable: false, owner }))
     }
 
     /// Memory that is lent for writing.
@@ -188,11 +232,11 @@ impl CpuMemory {
     /// # Safety
     /// The result must not be used after the end of the loan.
     pub unsafe fn lent_mut(bytes: &mut [u8]) -> CpuMemory {
-        let loan = Loan { bytes: bytes.len(), start: NonNull::from_mut(bytes).cast(), is_writable: true };
-        CpuMemory { home: Home::Lent(loan), users: AtomicUsize::new(0) }
+        let (length, start) = (bytes.len(), NonNull::from_mut(bytes).cast());
+        CpuMemory::new(Home::Lent(Loan { start, bytes: length, is_writable: true, owner: None }))
     }
 
-    fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match &self.home {
             Home::Lent(loan) => loan.bytes,
             Home::Pool { block, .. } => block.as_ref().map_or(0, |b| b.layout.size()),
@@ -234,7 +278,10 @@ impl CpuMemory {
             return Ok(Writing(self));
         }
         match self.users.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Ok(Writing(self)),
+            Ok(_) => {
+                self.derived.clear();
+                Ok(Writing(self))
+            }
             Err(_) => Err(in_use("written while it is in use, or after it was exported")),
         }
     }
@@ -286,6 +333,19 @@ impl Reading<'_> {
 
     pub fn bytes(&self) -> usize {
         self.0.bytes()
+    }
+}
+
+impl Reading<'_> {
+    /// What was made of its bytes as they are now, and where among the bytes that this is kept with they start; `None` for bytes
+    /// that others may write meanwhile.
+    pub fn derived(&self) -> Option<(&Derived, usize)> {
+        match &self.0.home {
+            Home::Pool { .. } => Some((&self.0.derived, 0)),
+            Home::Host(bytes) => bytes.derived(),
+            // SAFETY: the owner is lent as long as its bytes.
+            Home::Lent(loan) => loan.owner.as_ref().and_then(|owner| unsafe { owner.as_ref() }.derived()),
+        }
     }
 }
 

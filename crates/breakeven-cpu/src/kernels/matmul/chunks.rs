@@ -31,7 +31,7 @@ impl CpuMatMul {
         });
         let (blocks, moved) = (self.grid.blocks(), lent.bytes() as f64);
         machine.split(self.batch.elements() * blocks, moved * machine.tuning.ns_per_byte, |units| {
-            let mut room = TileRoom::new(self, machine);
+            let mut room = TileRoom::new(self, machine, self.tile);
             for unit in units {
                 let (batch, block) = (unit / blocks, self.grid.block(unit % blocks));
                 let out = self.bind(batch, bound, &mut room);

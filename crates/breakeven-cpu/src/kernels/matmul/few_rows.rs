@@ -1,6 +1,6 @@
 //! Products of few rows: these are packed once, and the columns of the right operand are read where they lie.
 
-use super::{CpuMatMul, Sums, TileRoom};
+use super::{CpuMatMul, Packed, Sums};
 use crate::gemm::{Gemm, Right};
 use crate::kernels::products::{right, turned};
 use crate::kernels::{Bound, Machine};
@@ -11,7 +11,7 @@ impl CpuMatMul {
     /// # Safety
     /// As [`CpuMatMul::run`].
     pub(super) unsafe fn run_few_rows(&self, machine: &Machine, bound: Bound<'_>, gemm: Gemm) {
-        let (s, (_, across), batches) = (turned(&self.shapes), self.tiles(), self.batch.elements());
+        let (s, batches) = (turned(&self.shapes), self.batch.elements());
         let bytes = gemm.packed_bytes(s.n, s.k);
         let mut lent = machine.spare.lend(batches * bytes);
         let rows = Sums(lent.start());
@@ -22,14 +22,12 @@ impl CpuMatMul {
                 unsafe { gemm.pack_columns(&lines, 0, rows.at(batch * bytes)) };
             }
         });
-        machine.split(batches * across, self.nanoseconds, |units| {
-            let mut room = TileRoom::new(self, machine);
-            for unit in units {
-                let batch = unit / across;
+        // SAFETY: the rows were packed; the rest is the same contract.
+        unsafe {
+            self.run_tiles(machine, bound, self.tile, |batch, _| {
                 let right = Right::Packed { from: rows.at(batch * bytes), columns: s.n, panel: 0 };
-                // SAFETY: tiles do not overlap, and their rows were packed.
-                unsafe { self.tile(batch, (0, unit % across), Some((gemm, right)), bound, &mut room) };
-            }
-        });
+                Some(Packed::Rows(&gemm, right))
+            });
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod chunks;
 mod few_rows;
+mod kept;
 mod shared;
 
 use breakeven_ir::{MatMul, Shape, Unsupported};
@@ -11,11 +12,12 @@ use super::epilogue::Epilogue;
 use super::products::{Product, Shapes, Types, float_tile, turned};
 use super::{Bound, Machine, views};
 use crate::domain::{Axes, BLOCK, Domain, Order};
-use crate::gemm::{Gemm, Right};
+use crate::gemm::{Gemm, Right, ThinTile};
 use crate::natives::RowFn;
 use crate::program::Scratch;
 use crate::spare::Lent;
 use chunks::adding;
+pub(crate) use kept::Keeps;
 use shared::{rows_at_once, shares};
 
 /// A product of tiles.
@@ -40,6 +42,8 @@ pub(crate) struct CpuMatMul {
     shared: Option<Gemm>,
     /// Sums are made in parts, which are then added up.
     chunks: Option<(Chunks, RowFn)>,
+    /// How the right operand is packed where it is used again.
+    keeps: Option<Keeps>,
     nanoseconds: f64,
 }
 
@@ -66,6 +70,7 @@ impl CpuMatMul {
         if let Some(gemm) = shared {
             tile.0 = rows_at_once(&cut, &shapes, tile, gemm);
         }
+        let keeps = Keeps::new(&cut, kernel, &shapes).filter(|_| chunks.is_none());
         Ok(CpuMatMul {
             product,
             shapes,
@@ -80,6 +85,7 @@ impl CpuMatMul {
             tile,
             shared,
             chunks,
+            keeps,
             nanoseconds,
         })
     }
@@ -93,6 +99,9 @@ impl CpuMatMul {
             if let Some((chunks, add)) = self.chunks {
                 return self.run_chunks(machine, bound, chunks, add);
             }
+            if let (Some(keeps), Some(packed)) = (&self.keeps, bound.packed) {
+                return self.run_kept(machine, bound, keeps, packed);
+            }
             if let Some(gemm) = self.shared {
                 return self.run_shared(machine, bound, gemm);
             }
@@ -100,21 +109,34 @@ impl CpuMatMul {
                 return self.run_few_rows(machine, bound, gemm);
             }
         }
-        let (down, across) = self.tiles();
+        // SAFETY: the same contract.
+        unsafe { self.run_tiles(machine, bound, self.tile, |_, _| None) }
+    }
+
+    /// Makes all tiles of so many rows and columns, each with what `packed` gives for its product and first column.
+    unsafe fn run_tiles<'a>(
+        &self,
+        machine: &Machine,
+        bound: Bound<'_>,
+        tile: (usize, usize),
+        packed: impl Fn(usize, usize) -> Option<Packed<'a>> + Sync,
+    ) {
+        let (s, (down, across)) = (&self.shapes, self.tiles(tile));
         let tiles = down * across;
         machine.split(self.batch.elements() * tiles, self.nanoseconds, |units| {
-            let mut room = TileRoom::new(self, machine);
+            let mut room = TileRoom::new(self, machine, tile);
             for unit in units {
-                let (batch, tile) = (unit / tiles, unit % tiles);
+                let (batch, at) = (unit / tiles, unit % tiles);
+                let area = Area::new(s, (at % down, at / down), tile);
                 // SAFETY: tiles do not overlap.
-                unsafe { self.tile(batch, (tile % down, tile / down), None, bound, &mut room) };
+                unsafe { self.tile(batch, area, packed(batch, area.column), bound, &mut room) };
             }
         });
     }
 
     /// Tiles from row to row, and from column to column.
-    fn tiles(&self) -> (usize, usize) {
-        (self.shapes.m.div_ceil(self.tile.0), self.shapes.n.div_ceil(self.tile.1))
+    fn tiles(&self, tile: (usize, usize)) -> (usize, usize) {
+        (self.shapes.m.div_ceil(tile.0), self.shapes.n.div_ceil(tile.1))
     }
 
     /// Where line `line` of input `k` lies, whose lines are `step` elements apart.
@@ -135,20 +157,18 @@ impl CpuMatMul {
         bound.output(0).wrapping_offset(self.batch.place(&self.across[2], &at) * self.out_width as isize)
     }
 
-    /// Makes the tile at `place`, counted in tiles, of which the columns may be packed.
+    /// Makes a tile, of which a side may be packed, or both.
     unsafe fn tile(
         &self,
         batch: usize,
-        place: (usize, usize),
-        packed: Option<(Gemm, Right)>,
+        area: Area,
+        packed: Option<Packed<'_>>,
         bound: Bound<'_>,
         room: &mut TileRoom<'_>,
     ) {
-        let (i, j) = (place.0 * self.tile.0, place.1 * self.tile.1);
-        let s = &self.shapes;
+        let (s, Area { row: i, column: j, rows: m, columns: n }) = (&self.shapes, area);
         let (a, b) = (self.corner(0, batch, (s.a.0, i), bound), self.corner(1, batch, (s.b.1, j), bound));
         let out = self.bind(batch, bound, room);
-        let (m, n) = (self.tile.0.min(s.m - i), self.tile.1.min(s.n - j));
         if let Some((row, column)) = self.direct {
             let to = out.wrapping_offset((i as isize * row + j as isize * column) * self.out_width as isize);
             // SAFETY: the operands hold the tile.
@@ -176,17 +196,18 @@ impl CpuMatMul {
         &self,
         shapes: &Shapes,
         (a, b): (*const u8, *const u8),
-        packed: Option<(Gemm, Right)>,
+        packed: Option<Packed<'_>>,
         to: *mut u8,
         room: &mut Scratch,
     ) {
         // SAFETY: the same contract.
         unsafe {
             match packed {
-                Some((gemm, rows)) if matches!(self.product, Product::FewRows(_)) => {
-                    gemm.run(&float_tile(&turned(shapes), b, rows, to), room);
+                Some(Packed::Rows(gemm, rows)) => gemm.run(&float_tile(&turned(shapes), b, rows, to), room),
+                Some(Packed::Columns(gemm, right)) => gemm.run(&float_tile(shapes, a, right, to), room),
+                Some(Packed::Both(gemm, tile)) => {
+                    gemm.run_thin(&ThinTile { columns: shapes.n, to, steps: shapes.to, ..tile });
                 }
-                Some((gemm, right)) => gemm.run(&float_tile(shapes, a, right, to), room),
                 None => self.product.run(shapes, (a, b), to, room),
             }
         }
@@ -227,6 +248,34 @@ fn batches(shape: &Shape, operands: &[(&breakeven_ir::Layout, usize)]) -> (Domai
     Domain::new(operands, 0..shape.rank(), Order::Kept)
 }
 
+/// A part of a result.
+#[derive(Clone, Copy)]
+struct Area {
+    row: usize,
+    column: usize,
+    rows: usize,
+    columns: usize,
+}
+
+impl Area {
+    /// The tile at `place`, counted in tiles.
+    fn new(s: &Shapes, place: (usize, usize), (rows, columns): (usize, usize)) -> Area {
+        let (row, column) = (place.0 * rows, place.1 * columns);
+        Area { row, column, rows: rows.min(s.m - row), columns: columns.min(s.n - column) }
+    }
+}
+
+/// What of a tile's operands was packed before.
+#[derive(Clone, Copy)]
+enum Packed<'a> {
+    /// The left one, as the right one of the turned product.
+    Rows(&'a Gemm, Right),
+    /// The right one.
+    Columns(&'a Gemm, Right),
+    /// Few rows, and the right operand in thin panels.
+    Both(&'a Gemm, ThinTile),
+}
+
 /// What one thread needs.
 struct TileRoom<'a> {
     post: super::map::Room<'a>,
@@ -236,8 +285,8 @@ struct TileRoom<'a> {
 }
 
 impl<'a> TileRoom<'a> {
-    fn new(of: &'a CpuMatMul, machine: &'a Machine) -> TileRoom<'a> {
-        let elements = if of.direct.is_some() { 0 } else { of.tile.0 * of.tile.1 };
+    fn new(of: &'a CpuMatMul, machine: &'a Machine, (rows, columns): (usize, usize)) -> TileRoom<'a> {
+        let elements = if of.direct.is_some() { 0 } else { rows * columns };
         TileRoom {
             post: of.post.room(),
             bases: vec![std::ptr::null(); 2 + of.extras],
