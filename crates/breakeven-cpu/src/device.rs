@@ -14,7 +14,7 @@ use breakeven_ir::{Caps, Kernel, Unsupported};
 use smallvec::SmallVec;
 
 use crate::kernels::{Machine, compile};
-use crate::memory::{CpuMemory, Loan, Slot, Store, export};
+use crate::memory::{CpuMemory, Loan, Slot, export};
 use crate::natives::Natives;
 use crate::segment::{Bound, CpuSegment};
 use crate::team::Team;
@@ -33,7 +33,6 @@ pub struct CpuDevice {
     caps: Caps,
     options: CpuOptions,
     machine: Machine,
-    store: Store,
     tickets: Mutex<Tickets>,
 }
 
@@ -57,8 +56,7 @@ impl CpuDevice {
         Ok(CpuDevice {
             info: info(&options),
             caps: Caps::host(),
-            store: Store::new(&options),
-            machine: Machine::new(natives, team, options.tuning),
+            machine: Machine::new(natives, team, &options),
             options,
             tickets: Mutex::default(),
         })
@@ -100,13 +98,14 @@ impl CpuDevice {
         let mut made: SmallVec<[CpuMemory; 2]> = SmallVec::new();
         for slot in &*slots {
             if let Lent::Scratch(bytes) | Lent::Kept(bytes, _) = slot {
-                made.push(self.store.memory(*bytes)?);
+                made.push(self.machine.store.memory(*bytes)?);
             }
         }
         let (mut bound, mut rest) = (Bound::default(), made.iter_mut());
         for slot in &mut *slots {
             bound.memory.push(match slot {
                 Lent::Read(bytes) => Some(Slot::Lent(Loan::to_read(bytes))),
+                Lent::Host(bytes) => Some(Slot::Lent(Loan::of_host(bytes))),
                 Lent::Write(bytes) => Some(Slot::Lent(Loan::to_write(bytes))),
                 Lent::Scratch(_) | Lent::Kept(..) => rest.next().map(|memory| Slot::Lent(memory.lend())),
             });
@@ -155,7 +154,7 @@ impl Device for CpuDevice {
     }
 
     fn alloc(&self, bytes: u64, _: MemoryKind) -> Result<Buffer> {
-        self.store.alloc(bytes)
+        self.machine.store.alloc(bytes)
     }
 
     fn import(&self, bytes: &HostBytes) -> Option<Buffer> {
@@ -216,15 +215,15 @@ impl Device for CpuDevice {
     }
 
     fn memory(&self) -> Memory {
-        Memory { pool: self.store.counters(), budget: self.store.budget(), pending: 0 }
+        Memory { pool: self.machine.store.counters(), budget: self.machine.store.budget(), pending: 0 }
     }
 
     fn trim(&self, age: Duration) {
-        self.store.trim(age);
+        self.machine.store.trim(age);
     }
 
     fn now(&self) -> Duration {
-        self.store.now()
+        self.machine.store.now()
     }
 
     fn tune(&self, largest_bytes: u64) -> Result<BTreeMap<String, f64>> {
@@ -236,6 +235,13 @@ impl Device for CpuDevice {
 
     fn adopt(&self, tuned: &BTreeMap<String, f64>) {
         self.machine.tuned.adopt(tuned);
+    }
+}
+
+impl Drop for CpuDevice {
+    /// Packed copies lie beside their bytes, which others may hold for longer.
+    fn drop(&mut self) {
+        self.machine.store.trim(Duration::ZERO);
     }
 }
 

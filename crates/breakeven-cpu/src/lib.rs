@@ -22,6 +22,7 @@ mod halves;
 mod integers;
 mod isa;
 mod jit;
+mod kept;
 mod kernels;
 mod lanes;
 mod memory;

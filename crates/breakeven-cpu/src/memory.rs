@@ -2,15 +2,15 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
-use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use breakeven_device::{Buffer, DeviceError, HostBytes, Kept, Pool, PoolCounters, Result, size_class};
+use breakeven_device::{Buffer, Derived, DeviceError, HostBytes, Kept, Pool, PoolCounters, Result, size_class};
 
 use crate::CpuOptions;
+use crate::kept::Keeper;
 
 /// Where every block starts: one cache line, the longest register.
 const ALIGN: usize = 64;
@@ -52,6 +52,8 @@ struct Vault {
     poison: bool,
     /// The most that may be live and waiting together.
     limit: u64,
+    /// Packed copies, which are given up where room is short.
+    keeper: Keeper,
 }
 
 impl Store {
@@ -59,7 +61,8 @@ impl Store {
     pub fn new(options: &CpuOptions) -> Store {
         let pool = Mutex::new(Pool::new(options.tuning.pool_bytes));
         let (poison, limit) = (options.poison, options.memory_limit());
-        Store(Arc::new(Vault { pool, born: Instant::now(), poison, limit }))
+        let keeper = Keeper::new(options.tuning.kept_bytes);
+        Store(Arc::new(Vault { pool, born: Instant::now(), poison, limit, keeper }))
     }
 
     /// The most it may hold, where that is known.
@@ -92,11 +95,29 @@ impl Store {
             unsafe { block.start.as_ptr().write_bytes(0xFF, block.layout.size()) };
         }
         let home = Home::Pool { block: Some(block), store: self.clone(), bytes };
-        Ok(CpuMemory { home, users: AtomicUsize::new(0) })
+        Ok(CpuMemory::new(home))
+    }
+
+    /// Memory for at least `bytes` that nobody has to make room for.
+    pub fn memory_to_spare(&self, bytes: u64) -> Option<CpuMemory> {
+        (self.left() >= size_class(bytes)).then(|| self.memory(bytes).ok()).flatten()
+    }
+
+    /// Who keeps packed copies.
+    pub fn keeper(&self) -> &Keeper {
+        &self.0.keeper
+    }
+
+    /// Tells this store from others, which never get the same number.
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 
     fn make(&self, bytes: u64) -> Result<Block> {
         let class = size_class(bytes);
+        if self.left() < class {
+            self.trim_pool(Duration::ZERO);
+        }
         if self.left() < class {
             self.trim(Duration::ZERO);
         }
@@ -119,8 +140,13 @@ impl Store {
         self.0.limit.saturating_sub(counters.live_bytes + counters.pooled_bytes)
     }
 
-    /// Gives back what has waited for `age`.
+    /// Gives back what has waited for `age`, and packed copies that were not used for so long.
     pub fn trim(&self, age: Duration) {
+        self.0.keeper.give_up(self.now(), age);
+        self.trim_pool(age);
+    }
+
+    fn trim_pool(&self, age: Duration) {
         let old = self.now().checked_sub(age).map(|before| self.pool().trim(before + Duration::from_nanos(1)));
         drop(old);
     }
@@ -147,6 +173,8 @@ pub(crate) struct CpuMemory {
     home: Home,
     /// Readers in the low bits; [`WRITER`] while somebody writes.
     users: AtomicUsize,
+    /// What was made of its bytes since they were written.
+    derived: Derived,
 }
 
 const WRITER: usize = 1 << (usize::BITS - 1);
@@ -159,10 +187,14 @@ enum Home {
 impl CpuMemory {
     /// Host bytes in place, read-only.
     pub fn host(bytes: HostBytes) -> CpuMemory {
-        CpuMemory { home: Home::Host(bytes), users: AtomicUsize::new(0) }
+        CpuMemory::new(Home::Host(bytes))
     }
 
-    fn bytes(&self) -> usize {
+    fn new(home: Home) -> CpuMemory {
+        CpuMemory { home, users: AtomicUsize::new(0), derived: Derived::default() }
+    }
+
+    pub fn bytes(&self) -> usize {
         match &self.home {
             Home::Pool { block, .. } => block.as_ref().map_or(0, |b| b.layout.size()),
             Home::Host(bytes) => bytes.len(),
@@ -177,26 +209,33 @@ impl CpuMemory {
     }
 
     /// Reserves it for reading, until the guard is dropped. Fails where somebody is writing.
-    fn read(&self) -> Result<Reading<'_>> {
+    pub fn read(&self) -> Result<Reading<'_>> {
         let before = self.users.fetch_add(1, Ordering::Acquire);
-        let guard = Reading { start: self.start(), bytes: self.bytes(), users: Some(&self.users) };
+        let derived = match &self.home {
+            Home::Pool { .. } => Some((&self.derived, 0)),
+            Home::Host(bytes) => bytes.derived(),
+        };
+        let guard = Reading { start: self.start(), bytes: self.bytes(), users: Some(&self.users), derived };
         if before & WRITER == 0 { Ok(guard) } else { Err(in_use("read while it is written")) }
     }
 
     /// Reserves it for writing, until the guard is dropped. Fails where somebody uses it, or it is the host's.
-    fn write(&self) -> Result<Writing<'_>> {
+    pub fn write(&self) -> Result<Writing<'_>> {
         if matches!(self.home, Home::Host(_)) {
             return Err(read_only());
         }
         match self.users.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Ok(Writing { start: self.start(), bytes: self.bytes(), users: Some(&self.users) }),
+            Ok(_) => {
+                self.derived.clear();
+                Ok(Writing { start: self.start(), bytes: self.bytes(), users: Some(&self.users) })
+            }
             Err(_) => Err(in_use("written while it is in use, or after it was exported")),
         }
     }
 
     /// Lends it to the only call that knows of it.
     pub fn lend(&mut self) -> Loan<'_> {
-        Loan { start: self.start(), bytes: self.bytes(), is_writable: true, lent: PhantomData }
+        Loan { start: self.start(), bytes: self.bytes(), is_writable: true, owner: None }
     }
 
     /// Gives it out, to be read by everybody for good.
@@ -272,16 +311,21 @@ pub(crate) struct Loan<'a> {
     start: *mut u8,
     bytes: usize,
     is_writable: bool,
-    lent: PhantomData<&'a mut [u8]>,
+    /// Who owns the bytes, where that is known.
+    owner: Option<&'a HostBytes>,
 }
 
 impl<'a> Loan<'a> {
     pub fn to_read(bytes: &'a [u8]) -> Loan<'a> {
-        Loan { start: bytes.as_ptr().cast_mut(), bytes: bytes.len(), is_writable: false, lent: PhantomData }
+        Loan { start: bytes.as_ptr().cast_mut(), bytes: bytes.len(), is_writable: false, owner: None }
+    }
+
+    pub fn of_host(bytes: &'a HostBytes) -> Loan<'a> {
+        Loan { owner: Some(bytes), ..Loan::to_read(bytes) }
     }
 
     pub fn to_write(bytes: &'a mut [u8]) -> Loan<'a> {
-        Loan { start: bytes.as_mut_ptr(), bytes: bytes.len(), is_writable: true, lent: PhantomData }
+        Loan { start: bytes.as_mut_ptr(), bytes: bytes.len(), is_writable: true, owner: None }
     }
 }
 
@@ -290,7 +334,10 @@ impl<'a> Slot<'a> {
     pub fn read(self) -> Result<Reading<'a>> {
         match self {
             Slot::Own(memory) => memory.read(),
-            Slot::Lent(loan) => Ok(Reading { start: loan.start, bytes: loan.bytes, users: None }),
+            Slot::Lent(loan) => {
+                let derived = loan.owner.and_then(HostBytes::derived);
+                Ok(Reading { start: loan.start, bytes: loan.bytes, users: None, derived })
+            }
         }
     }
 
@@ -318,6 +365,7 @@ pub(crate) struct Reading<'a> {
     start: *const u8,
     bytes: usize,
     users: Option<&'a AtomicUsize>,
+    derived: Option<(&'a Derived, usize)>,
 }
 
 impl Reading<'_> {
@@ -327,6 +375,12 @@ impl Reading<'_> {
 
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// What was made of its bytes as they are now, and where among the bytes that this is kept with they start; `None` for bytes
+    /// that others may write meanwhile.
+    pub fn derived(&self) -> Option<(&Derived, usize)> {
+        self.derived
     }
 }
 

@@ -64,6 +64,8 @@ pub struct Tuning {
     pub spins: u32,
     /// Bytes that the pool keeps at most.
     pub pool_bytes: u64,
+    /// Bytes of packed weights that are kept at most; they are given up before room is short.
+    pub kept_bytes: u64,
     /// Nanoseconds that generating the code of an expression takes: it is done once it would have saved as many.
     pub code_ns: f64,
     /// Nanoseconds that each row of a launch takes by itself, whatever its length.
@@ -91,6 +93,7 @@ impl Default for Tuning {
             ns_per_product_flop: 0.01,
             spins: 4_000,
             pool_bytes: 4 << 30,
+            kept_bytes: 4 << 30,
             code_ns: 20_000.0,
             row_ns: 40.0,
             truth_ns: 0.2,

@@ -8,7 +8,8 @@ use breakeven_device::{
 use breakeven_ir::{Kernel, Launch, Operand};
 use smallvec::SmallVec;
 
-use crate::kernels::{Compiled, Machine, compile};
+use crate::kept::{Order, Panels, panels};
+use crate::kernels::{Bound as Operands, Compiled, Machine, compile};
 use crate::memory::{Reading, Slot, Writing};
 use crate::program::Scratch;
 
@@ -190,9 +191,22 @@ impl CpuLaunch {
             place.check(bytes)?;
             inputs.push(place.aligned(start, &mut copies));
         }
+        let panels = self.packed(machine, &read, &inputs);
+        let packed = panels.as_ref().and_then(Panels::start);
         // SAFETY: every operand's span lies in its memory, which is reserved as the kernel needs it until the guards
-        // drop, and is aligned to its elements.
-        unsafe { self.kernel.run(machine, &inputs, &outputs) }
+        // drop, and is aligned to its elements. Panels are those of what the second input holds.
+        unsafe { self.kernel.run(machine, Operands { inputs: &inputs, outputs: &outputs, packed }) }
+    }
+
+    /// The second input of a product as it was packed before, or is now.
+    fn packed(&self, machine: &Machine, read: &[Reading<'_>], inputs: &[*const u8]) -> Option<Panels> {
+        let (product, keeps) = self.kernel.keeps()?;
+        let order = Order { start: self.inputs[1].offset, ..keeps.order };
+        // Only a map's inputs may lack a reservation of their own.
+        panels(&machine.store, (read.get(1)?, order), keeps.bytes(), |to| {
+            // SAFETY: the operand's span lies in its memory, which is reserved for reading, and there is room for the panels.
+            unsafe { product.pack(machine, keeps, inputs[1], to) };
+        })
     }
 
     /// Reserves an input for reading; `None` where it lies in the memory of output 0, which is reserved already.

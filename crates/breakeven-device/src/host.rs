@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use breakeven_ir::Element;
 use bytemuck::{Pod, Zeroable};
 
+use crate::Derived;
+
 /// One cache line; storage made of lines is aligned for every SIMD width.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
@@ -67,20 +69,64 @@ impl fmt::Debug for HostMemory {
 /// Read-only bytes of the host, shared: a vector that was given away, a mapped file, a part of either.
 #[derive(Clone)]
 pub struct HostBytes {
-    owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    owner: Owner,
     range: Range<usize>,
 }
 
+#[derive(Clone)]
+enum Owner {
+    /// Its bytes may change between two looks at them.
+    Shared(Arc<dyn AsRef<[u8]> + Send + Sync>),
+    Constant(Arc<dyn Constant>),
+}
+
+/// Bytes that stay as they are, and what was made of them.
+trait Constant: Send + Sync {
+    fn bytes(&self) -> &[u8];
+    fn derived(&self) -> &Derived;
+}
+
+struct Kept<T> {
+    owner: T,
+    derived: Derived,
+}
+
+impl<T: AsRef<[u8]> + Send + Sync> Constant for Kept<T> {
+    fn bytes(&self) -> &[u8] {
+        self.owner.as_ref()
+    }
+
+    fn derived(&self) -> &Derived {
+        &self.derived
+    }
+}
+
 impl HostBytes {
-    /// All bytes of `owner`, which is kept alive.
+    /// All bytes of `owner`, which is kept alive. Its bytes are looked at anew each time: where they never change,
+    /// [`HostBytes::constant`] lets devices keep what they made of them.
     pub fn shared(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> HostBytes {
         let range = 0..(*owner).as_ref().len();
-        HostBytes { owner, range }
+        HostBytes { owner: Owner::Shared(owner), range }
+    }
+
+    /// All bytes of `owner`, which gives the same ones whenever it is asked, or need not be asked again: a result may rest on
+    /// what they were when they were looked at first.
+    pub fn constant(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> HostBytes {
+        let range = 0..owner.as_ref().len();
+        HostBytes { owner: Owner::Constant(Arc::new(Kept { owner, derived: Derived::default() })), range }
+    }
+
+    /// What devices made of these bytes and of those around them, and where in there these start; `None` where they may change.
+    pub fn derived(&self) -> Option<(&Derived, usize)> {
+        match &self.owner {
+            Owner::Shared(_) => None,
+            Owner::Constant(kept) => Some((kept.derived(), self.range.start)),
+        }
     }
 
     /// Takes a vector, without copying.
     pub fn from_vec<T: Element>(elements: Vec<T>) -> HostBytes {
-        HostBytes::shared(Arc::new(Elements(elements)))
+        HostBytes::constant(Elements(elements))
     }
 
     /// The same bytes at an address that `alignment`, at most 64, divides: copied only where they lie elsewhere.
@@ -90,7 +136,7 @@ impl HostBytes {
         }
         let mut copy = HostMemory::zeroed(self.len());
         copy.copy_from_slice(&self);
-        HostBytes::shared(Arc::new(copy))
+        HostBytes::constant(copy)
     }
 
     /// A part of these bytes.
@@ -113,7 +159,11 @@ impl<T: Element> From<Vec<T>> for HostBytes {
 impl Deref for HostBytes {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &(*self.owner).as_ref()[self.range.clone()]
+        let all = match &self.owner {
+            Owner::Shared(owner) => (**owner).as_ref(),
+            Owner::Constant(kept) => kept.bytes(),
+        };
+        &all[self.range.clone()]
     }
 }
 
@@ -164,6 +214,18 @@ mod tests {
         let bytes = HostBytes::from_vec(data);
         assert_eq!(bytes.as_ptr(), place);
         assert_eq!(&*bytes.slice(4..8), 2.0f32.to_le_bytes());
+    }
+
+    #[test]
+    fn only_bytes_that_never_change_keep_what_was_made_of_them() {
+        let owned = HostBytes::from_vec(vec![1u8, 2, 3]);
+        let (part, start) = (owned.slice(1..2), |bytes: &HostBytes| bytes.derived().map(|(_, start)| start));
+        assert_eq!((start(&owned), start(&part), start(&owned.clone().aligned(64))), (Some(0), Some(1), Some(0)));
+        let (all, _) = owned.derived().expect("a vector that was given away");
+        all.find(|_: &u8| true, || 7);
+        assert_eq!(*part.derived().expect("the same bytes").0.find(|_: &u8| true, || 8), 7);
+        let shared = HostBytes::shared(Arc::new(vec![1u8]));
+        assert_eq!((start(&shared), &*shared), (None, &[1u8][..]));
     }
 
     #[test]

@@ -7,6 +7,8 @@ use crate::{Buffer, HostBytes};
 pub enum Lent<'a> {
     /// Bytes that are only read.
     Read(&'a [u8]),
+    /// The same, of an owner who can tell whether they ever change.
+    Host(&'a HostBytes),
     /// Bytes that are written, and read only where they were written before.
     Write(&'a mut [u8]),
     /// So many bytes that the device makes, writes and gives out here, to be read by everybody and never written again.

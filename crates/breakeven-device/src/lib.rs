@@ -6,6 +6,7 @@
 
 mod buffer;
 mod deadline;
+mod derived;
 mod device;
 mod error;
 mod host;
@@ -17,6 +18,7 @@ mod timing;
 
 pub use buffer::{Buffer, MemoryKind};
 pub use deadline::Deadline;
+pub use derived::Derived;
 pub use device::{Backend, Device, DeviceInfo, DeviceKind, Lane, Memory, Prepared, Status, Ticket};
 pub use error::{DeviceError, Result};
 pub use host::{HostBytes, HostMemory, ReadCell};

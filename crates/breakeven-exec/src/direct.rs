@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use breakeven_device::{Device, DeviceError, Kept, Lent, Prepared};
+use breakeven_device::{Device, DeviceError, HostBytes, Kept, Lent, Prepared};
 use breakeven_ir::NodeId;
 use breakeven_plan::{DeviceId, Output, OutputPlace, Plan};
 use smallvec::SmallVec;
@@ -63,11 +63,11 @@ impl Direct {
 
     /// Computes all outputs into memory of the caller's, as long as [`Direct::output_bytes`] says; each is taken out of its
     /// place. `inputs` are the bytes of every input, by ascending node.
-    pub fn run(&self, inputs: &[(NodeId, &[u8])], outputs: &mut [Option<Lent<'_>>]) -> Result<(), ExecError> {
+    pub fn run(&self, inputs: &[(NodeId, &HostBytes)], outputs: &mut [Option<Lent<'_>>]) -> Result<(), ExecError> {
         let mut slot = |role: &Role| match *role {
             Role::Input(node) => {
                 let at = inputs.binary_search_by_key(&node, |(id, _)| *id);
-                at.map(|at| Lent::Read(inputs[at].1)).map_err(|_| ExecError::MissingInput { node })
+                at.map(|at| Lent::Host(inputs[at].1)).map_err(|_| ExecError::MissingInput { node })
             }
             Role::Output(output) => Ok(outputs[output].take().expect("a plan has one slot for each output")),
             Role::Scratch(bytes) => Ok(Lent::Scratch(bytes)),
@@ -86,7 +86,7 @@ impl Direct {
     }
 
     /// Computes the only output into memory that stays with the device.
-    pub fn compute(&self, inputs: &[(NodeId, &[u8])]) -> Result<Kept, ExecError> {
+    pub fn compute(&self, inputs: &[(NodeId, &HostBytes)]) -> Result<Kept, ExecError> {
         let mut kept = None;
         self.run(inputs, &mut [Some(Lent::Kept(self.outputs[0], &mut kept))])?;
         let lacking = || DeviceError::Driver("did not give out what it computed".to_owned());

@@ -275,7 +275,7 @@ impl Running {
         let early = || DeviceError::Driver("said it was done before the bytes it reads had arrived".to_owned());
         let one = |(taken, cell): &(Taken, ReadCell)| {
             let memory = cell.take().ok_or_else(early).map_err(ExecError::of(device))?;
-            Ok((*taken, HostBytes::shared(Arc::new(memory))))
+            Ok((*taken, HostBytes::constant(memory)))
         };
         submitted.reads.iter().map(one).collect()
     }

@@ -1,7 +1,5 @@
 //! Tensors written in files: each form of `TensorProto`, its sizes checked before anything is believed.
 
-use std::sync::Arc;
-
 use breakeven::{DType, Element, HostBytes, Shape, Spec, bf16, f16};
 use bytes::Bytes;
 
@@ -37,7 +35,7 @@ impl Literal {
         }
         let bytes = match (proto.data_location, &proto.raw_data) {
             (1, _) => files.bytes(&proto.external_data, spec.bytes()).and_then(|bytes| checked(&spec, bytes)),
-            (_, Some(raw)) => checked(&spec, HostBytes::shared(Arc::new(Owned(raw.clone())))),
+            (_, Some(raw)) => checked(&spec, HostBytes::constant(Owned(raw.clone()))),
             (_, None) => typed(proto, &spec),
         };
         let wrong = |message| Unreadable::Wrong(format!("of {spec} {message}"));

@@ -12,7 +12,8 @@ use crate::{Error, Result};
 /// The bytes of the file at `path`, read from disk only where they are looked at.
 ///
 /// While they live, no other program may truncate the file: as with every mapped file, the system then ends the process
-/// that reads the missing part. Replacing the file by renaming another is fine.
+/// that reads the missing part. Replacing the file by renaming another is fine. What others write into the file itself may be
+/// seen, late or never.
 pub fn map_file(path: &Path) -> Result<HostBytes> {
     let problem = |error: std::io::Error| Error::file(path, format!("cannot be read: {error}"));
     let file = File::open(path).map_err(problem)?;
@@ -27,5 +28,6 @@ pub fn map_file(path: &Path) -> Result<HostBytes> {
     // pattern is valid, so a file that another program changes meanwhile can give wrong numbers, but no invalid value.
     // That no program truncates it is the contract stated above.
     let map = unsafe { Mmap::map(&file) }.map_err(problem)?;
-    Ok(HostBytes::shared(std::sync::Arc::new(map)))
+    // Whether a private map shows what others write to the file is left open anyway.
+    Ok(HostBytes::constant(map))
 }

@@ -147,7 +147,7 @@ impl Program {
             now.find(|known| known.takes(&self.0.inputs, arguments, &mut hosts))?.executable.clone()
         };
         let direct = executable.direct()?;
-        let inputs: SmallVec<[(NodeId, &[u8]); 8]> = hosts.iter().map(|(id, bytes)| (*id, &**bytes)).collect();
+        let inputs: SmallVec<[(NodeId, &HostBytes); 8]> = hosts.iter().map(|(id, bytes)| (*id, bytes)).collect();
         let mut outs: SmallVec<[Option<Lent<'_>>; 4]> =
             outputs.iter_mut().map(|out| Some(Lent::Write(bytemuck::cast_slice_mut(out)))).collect();
         let done = direct.run(&inputs, &mut outs);

@@ -53,6 +53,8 @@ impl Search {
         for (index, info) in found.iter().enumerate() {
             opened |= self.open(&backend, index, info, devices);
         }
+        // A driver that nobody uses is not kept for as long as the CPU is measured: the process may end meanwhile.
+        drop(backend);
         self.finish(opened, devices);
     }
 

@@ -185,8 +185,8 @@ impl Known {
 }
 
 impl Found {
-    fn inputs(&self) -> SmallVec<[(NodeId, &[u8]); 4]> {
-        self.given.iter().map(|(id, bytes)| (*id, &**bytes)).collect()
+    fn inputs(&self) -> SmallVec<[(NodeId, &HostBytes); 4]> {
+        self.given.iter().map(|(id, bytes)| (*id, bytes)).collect()
     }
 
     fn compute(&self) -> std::result::Result<Kept, ExecError> {

@@ -248,17 +248,18 @@ fn no_home_no_gpu_and_a_corrupt_profile_work_and_are_noted() {
 
 #[test]
 fn the_cpu_tunes_itself_without_a_gpu_too_and_the_next_engine_knows() {
-    let folder = std::env::temp_dir().join(format!("breakeven-tuned-{}", std::process::id()));
+    let folder = |k: u32| std::env::temp_dir().join(format!("breakeven-tuned-{}-{k}", std::process::id()));
     let tuning = |engine: &Engine| engine.profile().devices[0].tuning.clone();
     // On a machine so busy that no thread comes in time nothing is measured.
-    let measured = (0..20).find_map(|_| {
-        let engine = Engine::builder().threads(2).cache_folder(&folder).build().unwrap();
+    let tuned = (0..20).any(|k| {
+        let engine = Engine::builder().threads(2).cache_folder(&folder(k)).build().unwrap();
         engine.ready(Deadline::after(Duration::from_mins(5))).unwrap();
-        Some(tuning(&engine)).filter(|tuning| tuning.contains_key("part_ns"))
+        let next = Engine::builder().threads(2).gpus(false).cache_folder(&folder(k)).build().unwrap();
+        assert_eq!(tuning(&next), tuning(&engine));
+        std::fs::remove_dir_all(folder(k)).unwrap();
+        tuning(&engine).contains_key("part_ns")
     });
-    let next = Engine::builder().threads(2).gpus(false).cache_folder(&folder).build().unwrap();
-    std::fs::remove_dir_all(folder).unwrap();
-    assert_eq!(Some(tuning(&next)), measured);
+    assert!(tuned, "nothing is measured on this machine");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::lanes::token;
 use crate::prefetch::{prefetch, prefetch_second};
 
 /// Most rows of a strip, on any instruction set.
-pub(super) const MOST_ROWS: usize = 12;
+pub(super) const MOST_ROWS: usize = 16;
 /// Registers that hold a row of a whole panel, at most.
 const MOST_ABREAST: usize = 3;
 /// Elements of the largest block of sums: 24 registers of 16.
@@ -22,7 +22,7 @@ const GROUPS: usize = MOST_ROWS.div_ceil(GROUP);
 /// Says `$body` for each row: written out, since the compiler does not unroll so long a loop before it gives out registers.
 macro_rules! each_row {
     ($r:ident < $R:ident: $body:block) => {
-        each_row!($r < $R: $body; 0 1 2 3 4 5 6 7 8 9 10 11)
+        each_row!($r < $R: $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
     };
     ($r:ident < $R:ident: $body:block; $($row:literal)+) => {$(
         if $row < $R {
@@ -36,6 +36,8 @@ const CACHE_LINE: usize = 64;
 
 /// Terms by which the right operand is asked for early: about the time that the second-level cache takes.
 const AHEAD: isize = 8;
+/// The same where a term is one register: few rows read such panels once, from memory.
+const FAR_AHEAD: isize = 32;
 /// The same for a packed left operand, whose lines have two terms or more each: a panel is as large as the first-level cache,
 /// so that a strip is out of it when the next panel wants it.
 const LEFT_AHEAD: isize = 16;
@@ -109,22 +111,20 @@ const fn abreast<S: Simd>() -> usize {
 /// Rows of a strip over `registers` abreast: with sums for each, a row of the panel and one factor, as many as there are
 /// registers for.
 const fn rows<S: Simd>(registers: usize) -> usize {
+    let has_many = abreast::<S>() == MOST_ABREAST;
     match (S::f32s::LEN, registers) {
-        _ if abreast::<S>() == MOST_ABREAST => {
-            if registers < MOST_ABREAST {
-                MOST_ROWS
-            } else {
-                8
-            }
-        }
+        (_, 1) if has_many => MOST_ROWS,
+        (_, 2) if has_many => 12,
+        _ if has_many => 8,
+        (_, 1) => 12,
         (8, _) => 6,
         _ => 5,
     }
 }
 
-/// Rows of a strip and columns of a panel, first for wide panels, then for those of two registers.
-pub(super) fn widths<T: Element, S: Simd>() -> [(usize, usize); 2] {
-    [abreast::<S>(), 2].map(|registers| (rows::<S>(registers), registers * T::len::<S>()))
+/// Rows of a strip and columns of a panel: first for wide panels, then for those of two registers, then of one.
+pub(super) fn widths<T: Element, S: Simd>() -> [(usize, usize); 3] {
+    [abreast::<S>(), 2, 1].map(|registers| (rows::<S>(registers), registers * T::len::<S>()))
 }
 
 /// The loops for 1, 2 and so on rows. Those beyond [`rows`] do nothing.
@@ -142,6 +142,10 @@ pub(super) fn strips<T: Element, S: Simd>() -> [StripFn; MOST_ROWS] {
         strip::<T, S, 10>,
         strip::<T, S, 11>,
         strip::<T, S, 12>,
+        strip::<T, S, 13>,
+        strip::<T, S, 14>,
+        strip::<T, S, 15>,
+        strip::<T, S, 16>,
     ]
 }
 
@@ -165,10 +169,12 @@ unsafe fn strip<T: Element, S: Simd, const R: usize>(s: &Strip) {
                 }
                 // SAFETY: the caller's contract.
                 unsafe {
-                    if left <= one {
-                        block::<T, S, R, 1>(simd, s, right, to, left);
+                    if left.min(panel) <= one {
+                        block::<T, S, R, 1>(simd, s, right, to, left.min(panel));
                     } else if left.min(panel) <= 2 * one || const { abreast::<S>() == 2 } {
-                        block::<T, S, R, 2>(simd, s, right, to, left.min(panel));
+                        if R <= const { rows::<S>(2) } {
+                            block::<T, S, R, 2>(simd, s, right, to, left.min(panel));
+                        }
                     } else if R <= const { rows::<S>(MOST_ABREAST) } {
                         block::<T, S, R, MOST_ABREAST>(simd, s, right, to, left.min(panel));
                     }
@@ -280,9 +286,11 @@ unsafe fn products<T: Element, S: Simd, const R: usize, const V: usize>(
     // The compiler would otherwise reach each row from the one before it: a chain of additions as long as the products,
     // which also take the ports of multiplications.
     let offsets: [isize; GROUP] = std::array::from_fn(|r| if r == 0 { 0 } else { black_box(r as isize * row) });
+    let group = |group: usize| s.left.cast::<T>().wrapping_offset((group * GROUP) as isize * row);
     let mut left: [*const T; GROUPS] =
-        std::array::from_fn(|group| black_box(s.left.cast::<T>().wrapping_offset((group * GROUP) as isize * row)));
-    let mut ahead = right.wrapping_offset(AHEAD * s.right_steps.0);
+        std::array::from_fn(|g| if g * GROUP < R { black_box(group(g)) } else { s.left.cast() });
+    let terms_ahead = if V == 1 { FAR_AHEAD } else { AHEAD };
+    let mut ahead = right.wrapping_offset(terms_ahead * s.right_steps.0);
     for _ in 0..s.terms {
         // SAFETY: the operands hold all terms.
         unsafe {
@@ -298,8 +306,8 @@ unsafe fn products<T: Element, S: Simd, const R: usize, const V: usize>(
                 }
             });
         }
-        for left in &mut left {
-            *left = left.wrapping_offset(term);
+        for g in 0..R.div_ceil(GROUP) {
+            left[g] = left[g].wrapping_offset(term);
         }
         right = right.wrapping_offset(s.right_steps.0);
         ahead = ahead.wrapping_offset(s.right_steps.0);

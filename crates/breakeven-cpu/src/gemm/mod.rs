@@ -8,6 +8,7 @@ mod kernel;
 #[cfg(target_arch = "x86_64")]
 mod masked;
 mod pack;
+mod thin;
 
 use breakeven_ir::DType;
 use fearless_simd::Simd;
@@ -19,6 +20,7 @@ pub(crate) use element::{Element, LONGEST};
 use kernel::{MOST_ROWS, Next, Strip, StripFn};
 pub(crate) use pack::Lines;
 use pack::{PackLeft, PackRight, pack_left, pack_right, strip_elements};
+pub(crate) use thin::ThinTile;
 
 /// Bytes of a packed line in the longest block of terms: a strip of such lines stays in the first-level cache.
 const DEPTH_BYTES: usize = 2048;
@@ -44,8 +46,9 @@ pub(crate) struct Gemm {
     /// Rows of a whole strip and columns of a whole panel.
     rows: usize,
     columns: usize,
-    /// The same of narrow panels.
+    /// The same of narrow panels, and of those of one register.
     narrow: (usize, usize),
+    thin: (usize, usize),
     /// Bytes of an operand's element, and of a packed one.
     width: usize,
     packed_width: usize,
@@ -98,7 +101,7 @@ impl Gemms {
 
 impl Gemm {
     fn of<F: Source, S: Simd>(is_plain: bool) -> Gemm {
-        let [wide, narrow] = kernel::widths::<F::Packed, S>();
+        let [wide, narrow, thin] = kernel::widths::<F::Packed, S>();
         Gemm {
             strips: kernel::strips::<F::Packed, S>(),
             pack_left: pack_left::<F, S>,
@@ -106,6 +109,7 @@ impl Gemm {
             rows: wide.0,
             columns: wide.1,
             narrow,
+            thin,
             width: size_of::<F>(),
             packed_width: size_of::<F::Packed>(),
             is_plain,
@@ -162,15 +166,22 @@ impl Gemm {
     /// # Safety
     /// `lines` must be readable, `to` have room for [`Gemm::packed_bytes`] and be written in this panel by nobody else.
     pub unsafe fn pack_columns(&self, lines: &Lines, panel: usize, to: *mut u8) {
-        let start = panel * self.columns;
+        // SAFETY: the same contract.
+        unsafe { self.pack_panel(lines, (panel, self.columns), to) };
+    }
+
+    /// As [`Gemm::pack_columns`] for panels of `width` columns.
+    unsafe fn pack_panel(&self, lines: &Lines, (panel, width): (usize, usize), to: *mut u8) {
+        let start = panel * width;
         let from = self.place(lines, start, 0);
-        let one = Lines { from, lines: self.columns.min(lines.lines - start), ..*lines };
+        let one = Lines { from, lines: width.min(lines.lines - start), ..*lines };
+        let all = lines.lines.next_multiple_of(width) * self.packed_width;
         for (first, terms) in self.blocks(lines.terms) {
-            let place = self.packed_bytes(lines.lines, first) + self.packed_bytes(1, terms) * panel;
+            let place = all * first + width * self.packed_width * terms * panel;
             // SAFETY: the caller's contract.
             unsafe {
                 let block = Lines { from: self.place(&one, 0, first), terms, ..one };
-                (self.pack_right)(&block, to.wrapping_add(place), self.columns);
+                (self.pack_right)(&block, to.wrapping_add(place), width);
             }
         }
     }

@@ -6,13 +6,13 @@ use breakeven_ir::{DType, Expr, ExprBuilder, Kind, MAPS, Row};
 use memmap2::{MmapMut, MmapOptions};
 
 use super::*;
-use crate::Tuning;
 use crate::domain::BLOCK;
 use crate::fused::{Fused, Wanted};
 use crate::kernels::Machine;
 use crate::natives::Natives;
 use crate::program::Program;
 use crate::team::Team;
+use crate::{CpuOptions, Tuning};
 
 const PAGE: usize = 16384;
 
@@ -26,7 +26,7 @@ fn machines() -> Vec<(Target, Machine)> {
         let target = natives.target?;
         let team = Team::new(1, 0);
         let tuning = Tuning { code_bytes: u64::MAX, ..Tuning::default() };
-        Some((target, Machine::new(natives, team, tuning)))
+        Some((target, Machine::new(natives, team, &CpuOptions { tuning, ..CpuOptions::default() })))
     };
     Isa::ALL.into_iter().filter_map(machine).collect()
 }

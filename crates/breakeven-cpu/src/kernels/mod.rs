@@ -22,17 +22,18 @@ use breakeven_device::DeviceError;
 use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Unsupported};
 use smallvec::SmallVec;
 
-use crate::Tuning;
 use crate::jit::CodeLedger;
+use crate::memory::Store;
 use crate::natives::Natives;
 use crate::spare::Spare;
 use crate::team::Team;
 use crate::tuned::Tuned;
+use crate::{CpuOptions, Tuning};
 use conv::CpuConv;
 use custom::CpuCustom;
 use gather::CpuGather;
 use map::CpuMap;
-use matmul::CpuMatMul;
+pub(crate) use matmul::{CpuMatMul, Keeps};
 use reduce::CpuReduce;
 use row_wise::CpuRowWise;
 use scan::CpuScan;
@@ -51,6 +52,8 @@ pub(crate) struct Machine {
     /// Those of its numbers that may change.
     pub tuned: Tuned,
     pub spare: Spare,
+    /// The device's memory, for what is kept from launch to launch.
+    pub store: Store,
 }
 
 /// Bytes that a thread copies at a time: whole cache lines, so that no two threads write to one.
@@ -97,15 +100,20 @@ pub(crate) fn compile(machine: &Machine, kernel: &Kernel) -> Result<Compiled, Un
 }
 
 impl Compiled {
+    /// How its second input is packed where it is used again.
+    pub fn keeps(&self) -> Option<(&CpuMatMul, &Keeps)> {
+        let Compiled::MatMul(product) = self else { return None };
+        product.keeps().map(|keeps| (&**product, keeps))
+    }
+
     /// # Errors
     /// What a custom operation panicked with.
     ///
     /// # Safety
-    /// `inputs` and `outputs` must point to element `[0, 0, ..]` of each operand, in memory that holds its whole span,
-    /// is aligned to its elements, and is written by nobody else meanwhile. Outputs must not overlap inputs, but a map's
-    /// output may lie exactly where an input lies.
-    pub unsafe fn run(&self, machine: &Machine, inputs: &[*const u8], outputs: &[*mut u8]) -> Result<(), DeviceError> {
-        let bound = Bound { inputs, outputs };
+    /// What is bound must point to element `[0, 0, ..]` of each operand, in memory that holds its whole span, is aligned to its
+    /// elements, and is written by nobody else meanwhile. Outputs must not overlap inputs, but a map's output may lie exactly
+    /// where an input lies. A packed operand must be what [`CpuMatMul::pack`] made of these bytes.
+    pub unsafe fn run(&self, machine: &Machine, bound: Bound<'_>) -> Result<(), DeviceError> {
         // SAFETY: the same contract.
         unsafe {
             match self {
@@ -129,8 +137,10 @@ impl Compiled {
 /// Where the operands of a launch lie.
 #[derive(Clone, Copy)]
 pub(crate) struct Bound<'a> {
-    inputs: &'a [*const u8],
-    outputs: &'a [*mut u8],
+    pub inputs: &'a [*const u8],
+    pub outputs: &'a [*mut u8],
+    /// The right operand of a product, packed.
+    pub packed: Option<*const u8>,
 }
 
 // SAFETY: the memory is reserved for the launch, whose parts write disjoint elements.
@@ -150,9 +160,10 @@ impl Bound<'_> {
 
 impl Machine {
     /// A machine with no code and no spare room yet.
-    pub fn new(natives: Natives, team: Team, tuning: Tuning) -> Machine {
-        let code = CodeLedger::new(tuning.code_bytes);
-        Machine { natives, team, code, tuned: Tuned::new(&tuning), tuning, spare: Spare::default() }
+    pub fn new(natives: Natives, team: Team, options: &CpuOptions) -> Machine {
+        let tuning = options.tuning;
+        let (code, store) = (CodeLedger::new(tuning.code_bytes), Store::new(options));
+        Machine { natives, team, code, tuned: Tuned::new(&tuning), tuning, spare: Spare::default(), store }
     }
 
     /// Into how many parts work of so many nanoseconds is worth cutting: as many for each of `threads`, a few where some may

@@ -51,8 +51,9 @@ impl StreamTrial {
         let [from, to, sum] = self.memory.each_mut().map(Scratch::start);
         // SAFETY: each place holds its operand and is written by this call alone.
         unsafe {
-            self.writes[usize::from(streams)].run(machine, Bound { inputs: &[from.cast_const()], outputs: &[to] });
-            let read = self.reads.run(machine, &[to.cast_const()], &[sum]);
+            let writes = &self.writes[usize::from(streams)];
+            writes.run(machine, Bound { inputs: &[from.cast_const()], outputs: &[to], packed: None });
+            let read = self.reads.run(machine, Bound { inputs: &[to.cast_const()], outputs: &[sum], packed: None });
             read.expect("no custom operation is in it");
         }
     }

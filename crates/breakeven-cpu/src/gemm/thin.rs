@@ -1,0 +1,89 @@
+//! Products of few rows by panels that were packed before: each panel is read once, for all rows.
+
+use super::kernel::{Next, Strip};
+use super::{Gemm, Lines};
+
+/// Strips of rows beyond which wide panels are better: each strip reads a panel again.
+const FEW_STRIPS: usize = 2;
+
+/// A tile of few rows. Both sides were packed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThinTile {
+    pub rows: usize,
+    pub terms: usize,
+    /// By [`Gemm::pack_thin_rows`].
+    pub left: *const u8,
+    /// By [`Gemm::pack_columns`], so many columns in all.
+    pub right: *const u8,
+    pub right_columns: usize,
+    /// The tile's first panel, and its columns.
+    pub panel: usize,
+    pub columns: usize,
+    pub to: *mut u8,
+    /// Elements of the result from row to row, and from column to column.
+    pub steps: (isize, isize),
+}
+
+impl Gemm {
+    /// The same with panels of one register, where so many rows are few enough to read each once.
+    pub fn for_few_rows(self, rows: usize) -> Option<Gemm> {
+        let thin = Gemm { rows: self.thin.0, columns: self.thin.1, ..self };
+        (rows <= FEW_STRIPS * thin.rows).then_some(thin)
+    }
+
+    /// Rows of each strip but the last.
+    fn strip_rows(&self, rows: usize) -> usize {
+        rows.div_ceil(rows.div_ceil(self.rows).max(1)).max(1)
+    }
+
+    /// Bytes of packed rows.
+    pub fn thin_rows_bytes(&self, rows: usize, terms: usize) -> usize {
+        rows.next_multiple_of(self.strip_rows(rows)) * terms * self.packed_width
+    }
+
+    /// Packs all rows in `lines`.
+    ///
+    /// # Safety
+    /// `lines` must be readable, and `to` have room for [`Gemm::thin_rows_bytes`].
+    pub unsafe fn pack_thin_rows(&self, lines: &Lines, to: *mut u8) {
+        let width = self.strip_rows(lines.lines);
+        for strip in 0..lines.lines.div_ceil(width) {
+            // SAFETY: the same contract.
+            unsafe { self.pack_panel(lines, (strip, width), to) };
+        }
+    }
+
+    /// Writes the sums of a tile.
+    ///
+    /// # Safety
+    /// Both sides must hold the tile; the output is not read before it is written.
+    pub unsafe fn run_thin(&self, tile: &ThinTile) {
+        let (width, one) = (self.strip_rows(tile.rows), self.packed_width);
+        let (all_rows, all_columns) =
+            (tile.rows.next_multiple_of(width), tile.right_columns.next_multiple_of(self.columns));
+        for (first, terms) in self.blocks(tile.terms) {
+            for (at, column) in (0..tile.columns).step_by(self.columns).enumerate() {
+                let from = all_columns * first + self.columns * terms * (tile.panel + at);
+                for start in (0..tile.rows).step_by(width) {
+                    let rows = width.min(tile.rows - start);
+                    let to = start as isize * tile.steps.0 + column as isize * tile.steps.1;
+                    let strip = Strip {
+                        terms,
+                        left: tile.left.wrapping_add((all_rows * first + start * terms) * one),
+                        left_steps: (1, width as isize),
+                        right: tile.right.wrapping_add(from * one),
+                        right_steps: (self.columns as isize, (self.columns * terms) as isize),
+                        panel: self.columns,
+                        columns: self.columns.min(tile.columns - column),
+                        to: tile.to.wrapping_offset(to * one as isize),
+                        to_steps: tile.steps,
+                        add: first > 0,
+                        next: Next::NONE,
+                    };
+                    // SAFETY: both sides were packed for it; the caller vouches for the result.
+                    unsafe { (self.strips[rows - 1])(&strip) };
+                }
+            }
+        }
+    }
+}
