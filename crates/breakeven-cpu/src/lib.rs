@@ -12,6 +12,7 @@
 mod accuracy;
 mod backend;
 mod blocks;
+mod caches;
 mod casts;
 mod device;
 mod domain;

@@ -90,15 +90,15 @@ fn live(device: &CpuDevice) -> u64 {
 #[test]
 fn the_same_bits_before_and_after_packing_on_any_number_of_threads() {
     let sizes = [
-        [1, 40, 60],
         [3, 40, 9],
-        [16, 70, 130],
-        [17, 600, 64],
-        [32, 33, 200],
-        [33, 1100, 49],
-        [48, 130, 400],
-        [100, 64, 96],
-        [270, 520, 130],
+        [3, 500, 301],
+        [16, 70, 1130],
+        [17, 600, 304],
+        [32, 133, 900],
+        [33, 1100, 349],
+        [48, 530, 400],
+        [100, 264, 596],
+        [270, 128, 600],
     ];
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
         let devices = [1, 2, 3].map(|threads| device(isa, threads));
@@ -111,8 +111,7 @@ fn the_same_bits_before_and_after_packing_on_any_number_of_threads() {
                         let (work, right) = (Work::new(device, &kernel, &left), buffer(device, &right));
                         let before = live(device);
                         let results = [(); USES + 2].map(|()| work.run(device, &right));
-                        // A vector is read where it lies.
-                        assert_eq!(live(device) > before, sizes[0] * (1 + at % 2) > 1 || dtype.is_half(), "{sizes:?}");
+                        assert_eq!(live(device) > before, at > 0, "{sizes:?}: all but small ones are packed");
                         results
                     });
                     let first = &results[0][0];
@@ -126,7 +125,7 @@ fn the_same_bits_before_and_after_packing_on_any_number_of_threads() {
 #[test]
 fn what_is_written_anew_is_packed_anew() {
     let device = device(Isa::best(), 2);
-    let kernel = product(DType::F32, 1, [16, 64, 128], true);
+    let kernel = product(DType::F32, 1, [16, 256, 256], true);
     let ([left, first], [_, second]) = (random(&kernel, 1), random(&kernel, 2));
     let work = Work::new(&device, &kernel, &left);
     let want = [&first, &second].map(|right| work.run(&device, &buffer(&device, right)));
@@ -184,7 +183,7 @@ fn host_memory_that_others_may_write_is_never_kept() {
 #[test]
 fn host_bytes_keep_their_copy_as_long_as_they_live_and_lent_ones_too() {
     let device = device(Isa::best(), 2);
-    let kernel = product(DType::F32, 1, [16, 64, 128], true);
+    let kernel = product(DType::F32, 1, [16, 256, 256], true);
     let [left, right] = random(&kernel, 1);
     let work = Work::new(&device, &kernel, &left);
     let want = work.run(&device, &buffer(&device, &right));
@@ -248,7 +247,7 @@ fn copies_are_bounded_and_give_way_to_memory_for_values() {
 
 #[test]
 fn a_device_that_is_gone_holds_no_copies() {
-    let kernel = product(DType::F32, 1, [16, 64, 128], true);
+    let kernel = product(DType::F32, 1, [16, 256, 256], true);
     let [left, right] = random(&kernel, 1);
     let floats: Vec<f32> = (0..right.len() / 4).map(|i| Scalar::load(DType::F32, &right, i).to_f64() as f32).collect();
     let host = HostBytes::from_vec(floats);

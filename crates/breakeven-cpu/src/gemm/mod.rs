@@ -23,7 +23,7 @@ use pack::{PackLeft, PackRight, pack_left, pack_right, strip_elements};
 pub(crate) use thin::ThinTile;
 
 /// Bytes of a packed line in the longest block of terms: a strip of such lines stays in the first-level cache.
-const DEPTH_BYTES: usize = 2048;
+pub(crate) const DEPTH_BYTES: usize = 2048;
 /// Rows from which on the right operand is packed even where its columns are neighbours.
 const DIRECT_ROWS: usize = 256;
 /// Panels from which on the left operand is packed where its terms are neighbours.

@@ -2,23 +2,20 @@
 
 use super::Machine;
 use super::products::{Product, Shapes};
+use crate::caches::Caches;
 
-/// Rows and columns of one tile: large enough that packing is cheap, few enough columns for one block of their terms to stay
-/// in the second-level cache.
-const TILE: usize = 512;
-/// Rows and columns of a tile of integers.
-const TILE_OF_INTEGERS: usize = 256;
-/// Rows of one whose sums wait for an epilogue in the second-level cache.
+/// Rows of one tile: packing a column for so many costs little beside multiplying by it.
+const TILE_ROWS: usize = 512;
+/// Rows of one whose sums wait for an epilogue: with as many columns as a tile has, a sixteenth of the second-level cache.
 const TILE_OF_SUMS: usize = 64;
-/// Bytes of a right operand that every tile may read again: a part of the second-level cache.
-const NEAR_BYTES: usize = 256 << 10;
+/// Terms of a column that are multiplied at a time, in bytes: the longest block of them.
+const DEPTH_BYTES: usize = crate::gemm::DEPTH_BYTES;
+/// Columns of a tile at least, however small the cache: a few panels.
+const LEAST_COLUMNS: usize = 96;
 /// Tiles for each thread: with fewer, they are made smaller.
 const FEW: usize = 4;
 /// Products in the smallest tile of integers, which are multiplied faster and cost more to pack.
 const LEAST_OF_INTEGERS: usize = 1 << 22;
-/// Results of a product with a vector that stay in the first-level cache.
-const LONG: usize = 4096;
-
 /// Sums of one chunk at most: those of all chunks cost little beside reading the operands.
 const CHUNK_SUMS: usize = 1 << 16;
 /// A result's sides to one of its terms, at most: else tiles are enough to share, and chunks only cost.
@@ -40,6 +37,31 @@ pub(super) struct Cut<'a> {
     pub waits: bool,
 }
 
+/// Extents that fit the caches of a machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Fit {
+    /// Columns of a tile: one block of their terms fills half of the second-level cache, and leaves the rest to strips and sums.
+    columns: usize,
+    /// Rows and columns of a tile of integers: their sums of 4 bytes fill an eighth of it.
+    side_of_integers: usize,
+    /// Bytes of a right operand that every tile may read again: an eighth of it.
+    near_bytes: usize,
+    /// Results of a product with a vector: with 4 bytes each they fill a third of the first-level cache, beside two lines' terms.
+    long: usize,
+}
+
+impl Fit {
+    fn new(caches: Caches) -> Fit {
+        let part = caches.second / 8;
+        Fit {
+            columns: (caches.second / 2 / DEPTH_BYTES).max(LEAST_COLUMNS),
+            side_of_integers: (part / 4).isqrt().next_multiple_of(16),
+            near_bytes: part,
+            long: caches.first / 3 / 4,
+        }
+    }
+}
+
 /// Parts of the terms that are summed by themselves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Chunks {
@@ -52,21 +74,21 @@ impl Cut<'_> {
     /// Extents of one tile: halved while there are few of them and each is still worth a thread's while. No result depends
     /// on them.
     pub fn tile(&self, shapes: &Shapes) -> (usize, usize) {
-        let tuning = &self.machine.tuning;
+        let (tuning, fit) = (&self.machine.tuning, Fit::new(self.machine.caches));
         let products = tuning.part_ns / (2.0 * tuning.ns_per_product_flop);
         let paced = tuning.part_ns / (tuning.ns_per_byte * shapes.widths.0 as f64);
         let (most, least, whole) = match self.product {
             Product::Floats(gemm) => {
                 let (row, panel) = gemm.whole();
-                let rows = if self.waits { TILE_OF_SUMS } else { TILE };
-                ((rows.next_multiple_of(row), TILE.next_multiple_of(panel)), products as usize, (row, panel))
+                let rows = if self.waits { TILE_OF_SUMS } else { TILE_ROWS };
+                ((rows.next_multiple_of(row), fit.columns.next_multiple_of(panel)), products as usize, (row, panel))
             }
             Product::FewRows(gemm) => {
                 let (row, panel) = gemm.whole();
-                ((panel, TILE.next_multiple_of(row)), products as usize, (panel, row))
+                ((panel, fit.columns.next_multiple_of(row)), products as usize, (panel, row))
             }
-            Product::Integers(..) => ((TILE_OF_INTEGERS, TILE_OF_INTEGERS), LEAST_OF_INTEGERS, (16, 16)),
-            Product::Dots(_) | Product::Sums(_) | Product::Loop(_) => ((LONG, LONG), paced as usize, (16, 16)),
+            Product::Integers(..) => ((fit.side_of_integers, fit.side_of_integers), LEAST_OF_INTEGERS, (16, 16)),
+            Product::Dots(_) | Product::Sums(_) | Product::Loop(_) => ((fit.long, fit.long), paced as usize, (16, 16)),
         };
         let enough = self.enough();
         let (mut rows, mut columns) = (shapes.m.clamp(1, most.0), shapes.n.clamp(1, most.1));
@@ -75,7 +97,7 @@ impl Cut<'_> {
         while tiles(rows, columns) < enough && rows * columns * shapes.k >= 2 * least {
             let (less, fewer) = ((half(rows, whole.0), columns), (rows, half(columns, whole.1)));
             // Fewer rows cost nothing where all of their columns are near, or are used often enough where they are not.
-            let is_near = columns * shapes.k.min(TILE) * shapes.widths.1 <= NEAR_BYTES;
+            let is_near = columns * (shapes.k * shapes.widths.1).min(DEPTH_BYTES) <= fit.near_bytes;
             let by_rows = rows >= columns || rows > TILE_OF_SUMS || rows > 2 * whole.0 && is_near;
             let halved = if by_rows && less.0 < rows || fewer.1 == columns { less } else { fewer };
             if halved == (rows, columns) {
@@ -107,5 +129,20 @@ impl Cut<'_> {
         let count = (results * shapes.k / least).min(shapes.k / CHUNK_TERMS).min(MOST_CHUNKS);
         let terms = shapes.k.div_ceil(count.max(1)).next_multiple_of(CHUNK_TERMS / 8);
         (count > 1).then(|| Chunks { count: shapes.k.div_ceil(terms), terms })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_fit_the_caches() {
+        let fit = |first: usize, second: usize| Fit::new(Caches { first: first << 10, second: second << 10 });
+        let large = Fit { columns: 512, side_of_integers: 256, near_bytes: 256 << 10, long: 4096 };
+        assert_eq!(fit(48, 2048), large);
+        let small = Fit { columns: 128, side_of_integers: 128, near_bytes: 64 << 10, long: 2730 };
+        assert_eq!(fit(32, 512), small);
+        assert_eq!((fit(32, 256).columns, fit(32, 256).side_of_integers), (LEAST_COLUMNS, 96));
     }
 }

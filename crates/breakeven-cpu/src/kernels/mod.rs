@@ -22,6 +22,7 @@ use breakeven_device::DeviceError;
 use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Unsupported};
 use smallvec::SmallVec;
 
+use crate::caches::Caches;
 use crate::jit::CodeLedger;
 use crate::memory::Store;
 use crate::natives::Natives;
@@ -52,6 +53,7 @@ pub(crate) struct Machine {
     /// Those of its numbers that may change.
     pub tuned: Tuned,
     pub spare: Spare,
+    pub caches: Caches,
     /// The device's memory, for what is kept from launch to launch.
     pub store: Store,
 }
@@ -163,7 +165,16 @@ impl Machine {
     pub fn new(natives: Natives, team: Team, options: &CpuOptions) -> Machine {
         let tuning = options.tuning;
         let (code, store) = (CodeLedger::new(tuning.code_bytes), Store::new(options));
-        Machine { natives, team, code, tuned: Tuned::new(&tuning), tuning, spare: Spare::default(), store }
+        Machine {
+            natives,
+            team,
+            code,
+            tuned: Tuned::new(&tuning),
+            tuning,
+            spare: Spare::default(),
+            caches: Caches::here(),
+            store,
+        }
     }
 
     /// Into how many parts work of so many nanoseconds is worth cutting: as many for each of `threads`, a few where some may

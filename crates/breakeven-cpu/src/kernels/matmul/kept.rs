@@ -25,9 +25,13 @@ pub(crate) struct Keeps {
 }
 
 impl Keeps {
-    /// None where products have different right operands, or another way does not pack them.
+    /// None where products have different right operands, or these are so small that they stay in the first-level cache as they
+    /// lie.
     pub(super) fn new(cut: &Cut<'_>, kernel: &MatMul, s: &Shapes) -> Option<Keeps> {
         if !matches!(cut.product, Product::Floats(_) | Product::FewRows(_)) || s.m * s.n * s.k * cut.batch == 0 {
+            return None;
+        }
+        if s.n * s.k * s.widths.1 <= cut.machine.caches.first / 2 {
             return None;
         }
         let steps = kernel.b.layout.strides.iter().zip(&kernel.batch[..]);
