@@ -46,12 +46,14 @@ fn machine_memory() -> Option<u64> {
     kibibytes.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Numbers that kernels are tuned by. None of them changes a result; a calibration measures `part_ns` and `stream_bytes` (see
-/// `Device::tune`), and these are what is used before.
+/// Numbers that kernels are tuned by. None of them changes a result; a calibration measures `part_ns`, `wake_ns` and
+/// `stream_bytes` (see `Device::tune`), and these are what is used before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tuning {
     /// Nanoseconds of one thread that make a part worth handing to another one.
     pub part_ns: f64,
+    /// Nanoseconds of work that make it worth waking threads that sleep.
+    pub wake_ns: f64,
     /// Nanoseconds of one core primitive in a vector loop, by element.
     pub ns_per_flop: f64,
     /// Nanoseconds for each byte that a loop moves.
@@ -77,12 +79,13 @@ pub struct Tuning {
 }
 
 impl Default for Tuning {
-    /// As measured on a two-core AVX-512 server: fork and join cost about 2 µs hot, relu 0.08 ns for 8 bytes in cache,
+    /// As measured on a two-core AVX-512 server: fork and join cost about 2 µs hot, 10 to 20 with threads that sleep, relu 0.08 ns for 8 bytes in cache,
     /// exp 0.4 ns for 20 primitives, a matrix product 95 GFLOP/s. Code took 10 to 40 µs to generate, a comparison 0.35 ns
     /// by its loop and 0.11 by its code, exp 0.66 and 0.25.
     fn default() -> Tuning {
         Tuning {
             part_ns: 3_000.0,
+            wake_ns: 20_000.0,
             ns_per_flop: 0.02,
             ns_per_byte: 0.02,
             ns_per_product_flop: 0.01,

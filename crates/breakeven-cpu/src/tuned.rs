@@ -1,5 +1,5 @@
-//! Tuned numbers that the device measures by itself: what handing over a part costs, and from where on outputs are written
-//! past the caches.
+//! Tuned numbers that the device measures by itself: what handing over a part costs, what waking a thread costs, and from
+//! where on outputs are written past the caches.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,24 +13,35 @@ use crate::team::Team;
 
 /// Names of the numbers in profiles.
 const PART_NS: &str = "part_ns";
+const WAKE_NS: &str = "wake_ns";
 const STREAM_BYTES: &str = "stream_bytes";
 
 /// The numbers in use; they may change between launches.
 #[derive(Debug)]
 pub(crate) struct Tuned {
-    /// Bits of a float.
+    /// Bits of a float, and of another.
     part_ns: AtomicU64,
+    wake_ns: AtomicU64,
     stream_bytes: AtomicU64,
 }
 
 impl Tuned {
     pub fn new(tuning: &Tuning) -> Tuned {
-        Tuned { part_ns: AtomicU64::new(tuning.part_ns.to_bits()), stream_bytes: AtomicU64::new(tuning.stream_bytes) }
+        Tuned {
+            part_ns: AtomicU64::new(tuning.part_ns.to_bits()),
+            wake_ns: AtomicU64::new(tuning.wake_ns.to_bits()),
+            stream_bytes: AtomicU64::new(tuning.stream_bytes),
+        }
     }
 
     /// As [`Tuning::part_ns`].
     pub fn part_ns(&self) -> f64 {
         f64::from_bits(self.part_ns.load(Ordering::Relaxed))
+    }
+
+    /// As [`Tuning::wake_ns`].
+    pub fn wake_ns(&self) -> f64 {
+        f64::from_bits(self.wake_ns.load(Ordering::Relaxed))
     }
 
     /// As [`Tuning::stream_bytes`].
@@ -41,8 +52,10 @@ impl Tuned {
     /// Takes over what is named and makes sense.
     pub fn adopt(&self, named: &BTreeMap<String, f64>) {
         let number = |name: &str| named.get(name).copied().filter(|x| x.is_finite() && *x > 0.0);
-        if let Some(ns) = number(PART_NS) {
-            self.part_ns.store(ns.to_bits(), Ordering::Relaxed);
+        for (name, place) in [(PART_NS, &self.part_ns), (WAKE_NS, &self.wake_ns)] {
+            if let Some(ns) = number(name) {
+                place.store(ns.to_bits(), Ordering::Relaxed);
+            }
         }
         if let Some(bytes) = number(STREAM_BYTES) {
             self.stream_bytes.store(bytes as u64, Ordering::Relaxed);
@@ -56,6 +69,9 @@ pub(crate) fn measure(machine: &Machine, largest_bytes: u64) -> Result<BTreeMap<
     if let Some(ns) = hand_over_ns(&machine.team) {
         named.insert(PART_NS.to_owned(), PART_WORTH * ns);
     }
+    if let Some(ns) = wake_ns(&machine.team) {
+        named.insert(WAKE_NS.to_owned(), WAKE_WORTH * ns);
+    }
     let mut trials = Vec::new();
     let mut bytes = SMALLEST_STREAM;
     while machine.natives.target.is_some() && bytes <= largest_bytes.min(LARGEST_STREAM) {
@@ -68,8 +84,11 @@ pub(crate) fn measure(machine: &Machine, largest_bytes: u64) -> Result<BTreeMap<
     Ok(named)
 }
 
-/// A part is handed over when it takes this many times as long as handing it over.
-const PART_WORTH: f64 = 1.5;
+/// A part is handed over when it takes this many times as long as handing it over, by an estimate that takes its operands
+/// to be in memory: in a cache it takes half of that.
+const PART_WORTH: f64 = 3.0;
+/// Threads are woken for work that takes this many times as long as waking them: less is done before they come.
+const WAKE_WORTH: f64 = 2.0;
 /// Rendezvous that are timed.
 const MEETINGS: usize = 200;
 /// A worker that does not come within this time has no core to run on.
@@ -85,6 +104,26 @@ fn hand_over_ns(team: &Team) -> Option<f64> {
     times.sort_by(f64::total_cmp);
     // One that failed may have met a busy machine, many have not met at all.
     (times.len() > MEETINGS / 2).then(|| times[times.len() / 4])
+}
+
+/// Wakings that are timed.
+const WAKINGS: usize = 9;
+/// Longer than any worker looks for work.
+const NAP: Duration = Duration::from_millis(2);
+
+/// Nanoseconds until all threads of a team are at work whose workers sleep; `None` where they do not come.
+fn wake_ns(team: &Team) -> Option<f64> {
+    let threads = team.threads();
+    if threads == 1 {
+        return None;
+    }
+    let woken = |_| {
+        std::thread::sleep(NAP);
+        meeting_ns(team, threads)
+    };
+    let mut times: Vec<f64> = (0..WAKINGS).filter_map(woken).collect();
+    times.sort_by(f64::total_cmp);
+    (times.len() > WAKINGS / 2).then(|| times[times.len() / 2])
 }
 
 /// Nanoseconds until every thread has a part.
@@ -157,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_team_meets_and_a_lone_thread_does_not() {
-        assert_eq!(hand_over_ns(&Team::new(1, 10)), None);
+        assert_eq!((hand_over_ns(&Team::new(1, 10)), wake_ns(&Team::new(1, 10))), (None, None));
         let team = Team::new(2, 10_000);
         let met = (0..1000).find_map(|_| meeting_ns(&team, 2));
         assert!(met.is_some_and(|ns| ns > 0.0), "{met:?}");
@@ -166,13 +205,15 @@ mod tests {
     #[test]
     fn numbers_that_make_no_sense_are_not_adopted() {
         let tuned = Tuned::new(&Tuning::default());
-        let named = |part: f64, stream: f64| {
-            BTreeMap::from([(PART_NS.to_owned(), part), (STREAM_BYTES.to_owned(), stream), ("else".to_owned(), 1.0)])
+        let named = |part: f64, wake: f64, stream: f64| {
+            let named = [(PART_NS, part), (WAKE_NS, wake), (STREAM_BYTES, stream), ("else", 1.0)];
+            BTreeMap::from(named.map(|(name, number)| (name.to_owned(), number)))
         };
-        tuned.adopt(&named(f64::NAN, -1.0));
+        let now = |tuned: &Tuned| (tuned.part_ns(), tuned.wake_ns(), tuned.stream_bytes());
+        tuned.adopt(&named(f64::NAN, 0.0, -1.0));
         let usual = Tuning::default();
-        assert_eq!((tuned.part_ns(), tuned.stream_bytes()), (usual.part_ns, usual.stream_bytes));
-        tuned.adopt(&named(700.0, 1e6));
-        assert_eq!((tuned.part_ns(), tuned.stream_bytes()), (700.0, 1_000_000));
+        assert_eq!(now(&tuned), (usual.part_ns, usual.wake_ns, usual.stream_bytes));
+        tuned.adopt(&named(700.0, 9000.0, 1e6));
+        assert_eq!(now(&tuned), (700.0, 9000.0, 1_000_000));
     }
 }

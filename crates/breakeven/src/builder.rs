@@ -157,8 +157,11 @@ impl EngineBuilder {
         let file = self.cache.file(&fingerprint(&cpu, cores), &mut notes);
         let stored = self.profile.clone().or_else(|| file.as_ref().and_then(|f| f.load(&mut notes)));
         let known = |device: &Arc<dyn Device>| calibrate::known(stored.as_ref(), device.info());
-        let cpu_profile =
-            self.cpu_profile.clone().or_else(|| known(&cpu)).unwrap_or_else(|| calibrate::unmeasured(cpu.info()));
+        let unmeasured = || DeviceProfile {
+            tuning: calibrate::known_tuning(stored.as_ref(), cpu.info()),
+            ..calibrate::unmeasured(cpu.info())
+        };
+        let cpu_profile = self.cpu_profile.clone().or_else(|| known(&cpu)).unwrap_or_else(unmeasured);
         cpu.adopt(&cpu_profile.tuning);
         let mut entries = vec![Entry::ready("cpu".to_owned(), cpu, cpu_profile)];
         for (index, (device, profile)) in self.devices.iter().enumerate() {

@@ -53,9 +53,7 @@ impl Search {
         for (index, info) in found.iter().enumerate() {
             opened |= self.open(&backend, index, info, devices);
         }
-        if opened {
-            self.finish(devices);
-        }
+        self.finish(opened, devices);
     }
 
     /// Open, measure and add one adapter; true when it can be used.
@@ -85,16 +83,24 @@ impl Search {
         calibrate::known(self.stored.as_ref(), info).map_or_else(|| calibrate::measure(device, Effort::QUICK), Ok)
     }
 
-    /// With a GPU to compare with, the CPU is measured too, and everything is kept for the next start.
-    fn finish(&self, devices: &Weak<Devices>) {
+    /// With a GPU to compare with, the CPU is measured too, else only the numbers that it works by; and everything is kept for
+    /// the next start.
+    fn finish(&self, opened: bool, devices: &Weak<Devices>) {
         let Some(devices) = devices.upgrade() else { return };
         let snapshot = devices.snapshot();
         let cpu = snapshot.entry(DeviceId::HOST);
-        if let (Some(device), Trust::Builtin) = (&cpu.device, cpu.profile.trust) {
-            match self.profile(device) {
-                Ok(profile) => devices.measured(DeviceId::HOST, profile),
-                Err(error) => devices.note(format!("the CPU could not be measured: {error}")),
-            }
+        let Some(device) = &cpu.device else { return };
+        let measured = match cpu.profile.trust {
+            Trust::Builtin if opened => Some(self.profile(device)),
+            Trust::Builtin if cpu.profile.tuning.is_empty() => Some(calibrate::tune(device, cpu.profile.clone())),
+            // Everything is known of it; the file may lack the others.
+            _ if opened => None,
+            _ => return,
+        };
+        match measured {
+            Some(Ok(profile)) => devices.measured(DeviceId::HOST, profile),
+            Some(Err(error)) => devices.note(format!("the CPU could not be measured: {error}")),
+            None => {}
         }
         if let Some(Err(why)) = self.file.as_ref().map(|f| f.save(&devices.profile())) {
             devices.note(why);

@@ -1,8 +1,9 @@
 //! Engines and tensors from the outside.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use breakeven::{Combine, DType, Engine, Error, Fold, Scan, Tensor, concat, stack};
+use breakeven::{Combine, DType, Deadline, Engine, Error, Fold, Scan, Tensor, concat, stack};
 
 fn engine() -> Engine {
     Engine::builder().gpus(false).no_cache().build().unwrap()
@@ -243,6 +244,21 @@ fn no_home_no_gpu_and_a_corrupt_profile_work_and_are_noted() {
     let name = std::fs::read_dir(&folder).unwrap().next();
     assert!(name.is_none(), "an engine without GPUs measures nothing and keeps nothing");
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn the_cpu_tunes_itself_without_a_gpu_too_and_the_next_engine_knows() {
+    let folder = std::env::temp_dir().join(format!("breakeven-tuned-{}", std::process::id()));
+    let tuning = |engine: &Engine| engine.profile().devices[0].tuning.clone();
+    // On a machine so busy that no thread comes in time nothing is measured.
+    let measured = (0..20).find_map(|_| {
+        let engine = Engine::builder().threads(2).cache_folder(&folder).build().unwrap();
+        engine.ready(Deadline::after(Duration::from_mins(5))).unwrap();
+        Some(tuning(&engine)).filter(|tuning| tuning.contains_key("part_ns"))
+    });
+    let next = Engine::builder().threads(2).gpus(false).cache_folder(&folder).build().unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    assert_eq!(Some(tuning(&next)), measured);
 }
 
 #[test]

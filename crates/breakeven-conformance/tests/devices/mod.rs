@@ -26,7 +26,7 @@ pub fn sim() -> Box<SimDevice> {
 pub fn cpu(isa: Isa, threads: usize) -> Box<CpuDevice> {
     let isa = Isa::ALL.into_iter().rev().find(|i| *i <= isa && i.is_available()).unwrap_or(Isa::Scalar);
     // Parts so small that every job of the suite is split among the threads.
-    let tuning = Tuning { part_ns: 50.0, code_ns: 0.0, ..Tuning::default() };
+    let tuning = Tuning { part_ns: 50.0, wake_ns: 0.0, code_ns: 0.0, ..Tuning::default() };
     let options = CpuOptions { threads: Some(threads), isa: Some(isa), poison: true, tuning, ..CpuOptions::default() };
     Box::new(CpuDevice::new(options).expect("this machine has these instructions"))
 }

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use breakeven_device::DeviceError;
 use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Unsupported};
+use smallvec::SmallVec;
 
 use crate::Tuning;
 use crate::jit::CodeLedger;
@@ -151,13 +152,20 @@ impl Machine {
         Machine { natives, team, code, tuned: Tuned::new(&tuning), tuning, spare: Spare::default() }
     }
 
-    /// Into how many parts work of so many nanoseconds is worth cutting: a few for each thread, none too small.
-    fn parts(&self, nanoseconds: f64) -> usize {
-        let threads = self.team.threads();
-        if threads == 1 {
-            return 1;
-        }
-        ((nanoseconds / self.tuned.part_ns()) as usize).clamp(1, 4 * threads)
+    /// Into how many parts work of so many nanoseconds is worth cutting: as many for each of `threads`, a few where some may
+    /// have to help others out, none too small.
+    fn parts(&self, nanoseconds: f64, threads: usize) -> usize {
+        let parts = ((nanoseconds / self.tuned.part_ns()) as usize).clamp(1, 4 * threads);
+        if parts < threads { parts } else { parts - parts % threads }
+    }
+
+    /// How many threads work of so many nanoseconds is shared among. Those that sleep are woken when it is worth that, or when
+    /// so much was done without them that it would have been.
+    fn crew(&self, nanoseconds: f64) -> usize {
+        let wanted = self.parts(nanoseconds, self.team.threads()).min(self.team.threads());
+        let awake = self.team.awake(wanted);
+        let wake_ns = self.tuned.wake_ns();
+        if awake == wanted || nanoseconds >= wake_ns || self.team.owes(nanoseconds, wake_ns) { wanted } else { awake }
     }
 
     /// Nanoseconds that one thread takes for `kernel`, roughly.
@@ -202,12 +210,13 @@ impl Machine {
 
     /// Calls `work` with ranges that together make `0..units`.
     fn split(&self, units: usize, nanoseconds: f64, work: impl Fn(std::ops::Range<usize>) + Sync) {
-        let parts = self.parts(nanoseconds).min(units);
-        if parts <= 1 {
+        let threads = self.crew(nanoseconds);
+        let parts = self.parts(nanoseconds, threads).min(units);
+        if threads == 1 || parts <= 1 {
             return work(0..units);
         }
         let edge = |part: usize| (units as u128 * part as u128 / parts as u128) as usize;
-        self.team.run(parts, &|part| work(edge(part)..edge(part + 1)));
+        self.team.run_by(threads, parts, &|part| work(edge(part)..edge(part + 1)));
     }
 
     /// What `work` gives for each of `units`, in order; each thread makes itself a room for it.
@@ -221,10 +230,10 @@ impl Machine {
         let all = Mutex::new(vec![T::default(); units]);
         self.split(units, nanoseconds, |some| {
             let mut room = room();
-            for unit in some {
-                let result = work(&mut room, unit);
-                all.lock().unwrap_or_else(PoisonError::into_inner)[unit] = result;
-            }
+            let first = some.start;
+            // Once for all of them: threads that wait for each other after every unit lose more than a small one takes.
+            let results: SmallVec<[T; 8]> = some.map(|unit| work(&mut room, unit)).collect();
+            all.lock().unwrap_or_else(PoisonError::into_inner)[first..][..results.len()].copy_from_slice(&results);
         });
         all.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -18,7 +18,7 @@ pub fn devices() -> Vec<CpuDevice> {
 
 pub fn device(isa: Isa, threads: usize) -> CpuDevice {
     let stream_bytes = if threads == 1 { u64::MAX } else { 0 };
-    let tuning = Tuning { part_ns: 1.0, code_ns: 0.0, stream_bytes, ..Tuning::default() };
+    let tuning = Tuning { part_ns: 1.0, wake_ns: 0.0, code_ns: 0.0, stream_bytes, ..Tuning::default() };
     CpuDevice::new(CpuOptions { threads: Some(threads), isa: Some(isa), poison: true, tuning, ..CpuOptions::default() })
         .expect("it is available")
 }

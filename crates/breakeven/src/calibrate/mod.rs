@@ -3,6 +3,7 @@
 mod kernels;
 mod measure;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +51,17 @@ pub(crate) fn known(profile: Option<&Profile>, info: &DeviceInfo) -> Option<Devi
     let same = |p: &&DeviceProfile| p.name == info.name && p.driver == info.driver && p.trust != Trust::Builtin;
     let is_whole = |p: &&DeviceProfile| kernels::PROBES.iter().all(|k| p.classes.contains_key(class_name(k.class)));
     profile?.devices.iter().find(same).filter(is_whole).cloned()
+}
+
+/// What a device measured of itself earlier, whatever else is known of it.
+pub(crate) fn known_tuning(profile: Option<&Profile>, info: &DeviceInfo) -> BTreeMap<String, f64> {
+    let mut devices = profile.iter().flat_map(|p| &p.devices);
+    devices.find(|p| p.name == info.name && p.driver == info.driver).map(|p| p.tuning.clone()).unwrap_or_default()
+}
+
+/// Has a device measure the numbers it works by and nothing else: enough where there is nothing to compare it with.
+pub(crate) fn tune(device: &Arc<dyn Device>, profile: DeviceProfile) -> Result<DeviceProfile, DeviceError> {
+    Ok(DeviceProfile { tuning: device.tune(Effort::QUICK.largest_bytes as u64)?, ..profile })
 }
 
 /// Measures one device.
