@@ -15,7 +15,7 @@ use crate::integers::Ways;
 use crate::isa::{Isa, with_token};
 use crate::jit::Target;
 use crate::lanes::{Chunk, Lanes, Plain, token};
-use crate::shifts::SumShifts;
+use crate::shifts::{BringLines, SumShifts};
 use crate::sweeps::Sweeps;
 use crate::vectors::Vectors;
 
@@ -46,6 +46,8 @@ pub(crate) struct Natives {
     pub integers: Ways,
     /// Sums of shifted lines.
     pub shifts: SumShifts,
+    /// Copies of lines with zeros around them.
+    pub bring: BringLines,
     /// What code is generated for, where it computes as these loops do.
     pub target: Option<Target>,
 }
@@ -86,6 +88,7 @@ impl Natives {
             gemms: Gemms::with(simd),
             integers: Ways::with(isa, simd),
             shifts: crate::shifts::with(simd),
+            bring: crate::shifts::bring(simd),
             target: Target::of(isa),
         }
     }

@@ -8,7 +8,7 @@ use super::super::Machine;
 use super::super::products::{Product, Shapes, Types};
 use super::geometry::Geometry;
 use super::lines::{line, zero};
-use super::{Stretch, Unit};
+use super::{Stretch, Sums, Unit};
 use crate::blocks::load_run;
 use crate::spare::{Lent, Spare};
 
@@ -66,12 +66,23 @@ impl Columns {
         (self.shapes.m, geometry.places().div_ceil(self.shapes.n))
     }
 
-    /// Sums that a unit needs room for.
+    /// The places of a unit: one line.
+    pub fn stretch(&self, geometry: &Geometry, unit: &Unit) -> Stretch {
+        let places = self.places(geometry, unit);
+        Stretch { start: places.start, lines: 1, length: places.len(), step: places.len() }
+    }
+
+    fn places(&self, geometry: &Geometry, unit: &Unit) -> Range<usize> {
+        let start = unit.tile * self.shapes.n;
+        start..(start + self.shapes.n).min(geometry.places())
+    }
+
+    /// Sums that a unit has at most.
     pub fn room(&self) -> usize {
         self.shapes.m * self.shapes.n
     }
 
-    /// Writes the sums of a unit, a row for each output channel; says how they lie in the result.
+    /// Writes the sums of a unit.
     ///
     /// # Safety
     /// `x` and `weight` must be the operands, `sums` must have room for the unit.
@@ -80,11 +91,10 @@ impl Columns {
         geometry: &Geometry,
         unit: &Unit,
         (x, weight): (*const u8, *const u8),
-        sums: *mut u8,
+        sums: &Sums,
         room: &mut ColumnRoom<'_>,
-    ) -> Stretch {
-        let start = unit.tile * self.shapes.n;
-        let places = start..(start + self.shapes.n).min(geometry.places());
+    ) {
+        let places = self.places(geometry, unit);
         let (m, n, k) = (unit.outs.len(), places.len(), self.shapes.k);
         let bytes = self.width as isize;
         let from = unit.n as isize * geometry.x[0] + unit.group as isize * geometry.x[1];
@@ -94,11 +104,10 @@ impl Columns {
         unsafe {
             self.columns(geometry, &places, x.wrapping_offset(from * bytes), room.columns.start());
             let (a, row) = self.weights(geometry, m, weight.wrapping_offset(own * bytes), room);
-            let (b, to) = ((n as isize, 1), (n as isize, 1));
+            let (b, to) = ((n as isize, 1), (sums.pitch as isize, 1));
             let shapes = Shapes { m, n, k, a: (row, 1), b, to, widths: self.shapes.widths };
-            self.product.run(&shapes, (a, room.columns.start()), sums, &mut room.packed);
+            self.product.run(&shapes, (a, room.columns.start()), sums.to, &mut room.packed);
         }
-        Stretch { start, lines: 1, length: n, step: n, apart: n, pitch: n }
     }
 
     /// Weights of `outs` channels whose terms are neighbours: as they lie, or copied; and the step from row to row.

@@ -56,6 +56,8 @@ pub(super) struct Geometry {
     pub weight: [isize; 2],
     /// The weights of one output channel, over `[channels, window..]`.
     pub window: Layout,
+    /// The weights of one output channel are neighbours.
+    pub is_dense: bool,
     /// Both operands are f32.
     pub is_f32: bool,
 }
@@ -86,6 +88,7 @@ impl Geometry {
             axes: three(k.along.iter().enumerate().map(one)),
             x: [x.strides[0], x.strides[1], x.strides[2]],
             weight: [weight.strides[0], weight.strides[1]],
+            is_dense: window.is_contiguous(),
             window,
             is_f32: k.x.dtype == DType::F32,
         }

@@ -27,7 +27,7 @@ struct Unit {
     tile: usize,
 }
 
-/// Where the sums of a unit belong, and where they lie in its room: lines of places, the same for each output channel.
+/// The places of a unit in the result: some lines.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     /// The first place.
@@ -37,10 +37,23 @@ struct Stretch {
     length: usize,
     /// Places from one line to the next.
     step: usize,
-    /// Sums from one line to the next.
-    apart: usize,
-    /// Sums from one output channel to the next.
+}
+
+/// Where the sums of a unit go.
+#[derive(Clone, Copy, Debug)]
+struct Sums {
+    to: *mut u8,
+    /// Elements from one output channel to the next.
     pitch: usize,
+    /// Elements from one line to the next.
+    step: usize,
+}
+
+impl Stretch {
+    /// How many runs of neighbours there are, and how long.
+    fn runs(&self) -> (usize, usize) {
+        if self.step == self.length { (1, self.lines * self.length) } else { (self.lines, self.length) }
+    }
 }
 
 /// How sums are made.
@@ -58,6 +71,8 @@ pub(crate) struct CpuConv {
     /// All elements of the result, as the epilogue sees them.
     grid: Domain,
     post: Epilogue,
+    /// Sums are the result, and written where it is wanted.
+    is_direct: bool,
     extras: usize,
     /// Bytes of a sum.
     sum_width: usize,
@@ -76,8 +91,9 @@ impl CpuConv {
             Some(planes) => Way::Planes(planes),
             None => Way::Columns(Columns::new(machine, k, &geometry)?),
         };
+        let is_direct = post.is_identity() && k.accumulator() == k.out.dtype && k.out.layout.is_contiguous();
         let (extras, sum_width) = (k.inputs.len(), k.accumulator().bytes());
-        Ok(CpuConv { geometry, way, grid, post, extras, sum_width, nanoseconds })
+        Ok(CpuConv { geometry, way, grid, post, is_direct, extras, sum_width, nanoseconds })
     }
 
     /// # Safety
@@ -110,42 +126,37 @@ impl CpuConv {
     }
 
     unsafe fn unit(&self, unit: &Unit, bound: Bound<'_>, room: &mut UnitRoom<'_>) {
-        let (g, sums) = (&self.geometry, room.sums.start());
+        let g = &self.geometry;
+        let stretch = match &self.way {
+            Way::Planes(planes) => planes.stretch(g, unit),
+            Way::Columns(columns) => columns.stretch(g, unit),
+        };
+        let number = |out: usize| ((unit.n * g.groups + unit.group) * g.outs + out) * g.places() + stretch.start;
+        let sums = if self.is_direct {
+            let to = bound.output(0).wrapping_add(number(unit.outs.start) * self.sum_width);
+            Sums { to, pitch: g.places(), step: stretch.step }
+        } else {
+            Sums { to: room.sums.start(), pitch: stretch.lines * stretch.length, step: stretch.length }
+        };
         let operands = (bound.input(0), bound.input(1));
         // SAFETY: the operands hold the unit, and the sums have room for it.
         unsafe {
-            let stretch = match (&self.way, &mut room.way) {
-                (Way::Planes(planes), WayRoom::Planes(room)) => planes.run(g, unit, operands, sums.cast(), room),
-                (Way::Columns(columns), WayRoom::Columns(room)) => columns.run(g, unit, operands, sums, room),
+            match (&self.way, &mut room.way) {
+                (Way::Planes(planes), WayRoom::Planes(room)) => planes.run(g, unit, operands, &sums, room),
+                (Way::Columns(columns), WayRoom::Columns(room)) => columns.run(g, unit, operands, &sums, room),
                 _ => unreachable!("the room is made for the way"),
-            };
+            }
+            if self.is_direct {
+                return;
+            }
+            let (lines, length) = stretch.runs();
             for (row, out) in unit.outs.clone().enumerate() {
-                let values = sums.wrapping_add(row * stretch.pitch * self.sum_width);
-                let number = (unit.n * g.groups + unit.group) * g.outs + out;
-                let stretch = self.compact(stretch, values);
-                for line in 0..stretch.lines {
-                    let start = number * g.places() + stretch.start + line * stretch.step;
-                    let values = values.wrapping_add(line * stretch.apart * self.sum_width);
-                    self.finish((start, stretch.length), values, bound, room);
+                for line in 0..lines {
+                    let values = sums.to.wrapping_add((row * sums.pitch + line * length) * self.sum_width);
+                    self.finish((number(out) + line * stretch.step, length), values, bound, room);
                 }
             }
         }
-    }
-
-    /// Moves lines that belong together to one another, so that the epilogue meets long ones.
-    ///
-    /// # Safety
-    /// `values` must hold the sums of one output channel.
-    unsafe fn compact(&self, s: Stretch, values: *mut u8) -> Stretch {
-        if s.lines == 1 || s.step != s.length {
-            return s;
-        }
-        for line in (1..s.lines).filter(|_| s.apart != s.length) {
-            let place = |apart: usize| values.wrapping_add(line * apart * self.sum_width);
-            // SAFETY: lines only move forwards, over what was moved before.
-            unsafe { std::ptr::copy(place(s.apart), place(s.length), s.length * self.sum_width) };
-        }
-        Stretch { lines: 1, length: s.lines * s.length, ..s }
     }
 
     /// Applies the epilogue to the sums of `n` neighbouring places of one output channel.
@@ -184,7 +195,7 @@ impl<'a> UnitRoom<'a> {
         UnitRoom {
             post: of.post.room(),
             bases: vec![std::ptr::null(); 2 + of.extras],
-            sums: spare.lend(sums * of.sum_width),
+            sums: spare.lend(if of.is_direct { 0 } else { sums * of.sum_width }),
             way,
         }
     }

@@ -1,20 +1,21 @@
 //! Convolutions of f32 without columns: what a few rows of windows see is brought into planes with the zeros around it, in
 //! which every element of a window is the plane again, shifted. 16-bit floats become f32 on the way.
 
-use std::ops::Range;
+mod seen;
 
 use breakeven_ir::{ConvKernel, DType};
 
 use super::super::Machine;
 use super::geometry::Geometry;
-use super::lines::{inside, zero};
+use super::lines::zero;
 use super::tiles::tile;
-use super::{Stretch, Unit};
+use super::{Stretch, Sums, Unit};
 use crate::blocks::load_run;
 use crate::domain::BLOCK;
 use crate::natives::RowFn;
-use crate::shifts::{SLACK, Shifts, SumShifts};
+use crate::shifts::{BringLines, Lines, SLACK, Shifts, SumShifts};
 use crate::spare::{Lent, Spare};
+use seen::Seen;
 
 /// Bytes of the planes of one unit: they stay in the second-level cache beside sums and weights.
 const PLANE_BYTES: usize = 256 << 10;
@@ -27,6 +28,7 @@ const LINE_BYTES: usize = 256;
 #[derive(Debug)]
 pub(super) struct Planes {
     sum: SumShifts,
+    bring: BringLines,
     /// The loop that makes f32 of the operands, where they are not.
     widen: Option<RowFn>,
     width: usize,
@@ -48,11 +50,38 @@ pub(super) struct Planes {
 pub(super) struct PlaneRoom<'a> {
     planes: Lent<'a>,
     weights: Lent<'a>,
+    /// What the last unit saw, from which corner on and how many rows: that of the next channel is the same.
+    seen: Option<([usize; 3], usize, Seen)>,
 }
 
 impl PlaneRoom<'_> {
     pub fn new(spare: &Spare) -> PlaneRoom<'_> {
-        PlaneRoom { planes: spare.lend(0), weights: spare.lend(0) }
+        PlaneRoom { planes: spare.lend(0), weights: spare.lend(0), seen: None }
+    }
+}
+
+/// Output channels of a unit: their weights, and where their sums go.
+#[derive(Clone, Copy)]
+struct Work {
+    outs: usize,
+    weight: *const f32,
+    /// Elements from one output channel's weights to the next.
+    row: isize,
+    to: *mut f32,
+    /// Elements from one output channel's sums to the next.
+    pitch: usize,
+}
+
+impl Work {
+    /// Sums up the terms from `first` on, added to those before.
+    ///
+    /// # Safety
+    /// `x` must hold all lines, and [`SLACK`] elements after each.
+    unsafe fn sum(&self, sum: SumShifts, (x, offsets): (*const f32, &[u32]), first: usize, lines: Lines) {
+        let weight = self.weight.wrapping_add(first);
+        let (row, outs, to, pitch) = (self.row, self.outs, self.to, self.pitch);
+        // SAFETY: the same contract.
+        unsafe { sum(&Shifts { x, offsets, weight, row, outs, to, pitch, lines, add: first > 0 }) };
     }
 }
 
@@ -108,6 +137,7 @@ impl Planes {
             all.map(|(channel, at)| u32::try_from(channel * per_channel + offset(at)).ok()).collect();
         Some(Planes {
             sum: machine.natives.shifts,
+            bring: machine.natives.bring,
             widen,
             width: dtype.bytes(),
             tile,
@@ -125,13 +155,9 @@ impl Planes {
         (outs, g.axes[0].count * g.axes[1].count.div_ceil(rows) * g.axes[2].count.div_ceil(columns))
     }
 
-    /// Sums that a unit needs room for.
+    /// Sums that a unit has at most.
     pub fn room(&self) -> usize {
-        self.tile[0] * self.pitch() + SLACK
-    }
-
-    fn pitch(&self) -> usize {
-        odd_lines(self.tile[1] * self.plane[1])
+        self.tile.iter().product()
     }
 
     fn per_channel(&self, g: &Geometry) -> usize {
@@ -146,106 +172,93 @@ impl Planes {
         (at, [rows.min(g.axes[1].count - at[1]), columns.min(g.axes[2].count - at[2])])
     }
 
-    /// Writes the sums of a unit, a row for each output channel; says how they lie in the result.
+    /// The places of a unit.
+    pub fn stretch(&self, g: &Geometry, unit: &Unit) -> Stretch {
+        let (at, [lines, length]) = self.corner(g, unit.tile);
+        let start = (at[0] * g.axes[1].count + at[1]) * g.axes[2].count + at[2];
+        Stretch { start, lines, length, step: g.axes[2].count }
+    }
+
+    /// Writes the sums of a unit.
     ///
     /// # Safety
-    /// `x` and `weight` must be the operands, `sums` must have [`Planes::room`].
+    /// `x` and `weight` must be the operands, `sums` must have room for the unit.
     pub unsafe fn run(
         &self,
         g: &Geometry,
         unit: &Unit,
         (x, weight): (*const u8, *const u8),
-        sums: *mut f32,
+        sums: &Sums,
         room: &mut PlaneRoom<'_>,
-    ) -> Stretch {
+    ) {
         let (at, [rows, columns]) = self.corner(g, unit.tile);
         let from = unit.n as isize * g.x[0] + unit.group as isize * g.x[1];
         let own = unit.group as isize * g.weight[0] + unit.outs.start as isize * g.weight[1];
         let bytes = self.width as isize;
         let x = x.wrapping_offset(from * bytes);
+        let work =
+            Work { outs: unit.outs.len(), weight: std::ptr::null(), row: 0, to: sums.to.cast(), pitch: sums.pitch };
         // SAFETY: the operands hold the unit, the planes have room for the channels that are brought in.
         unsafe {
             let (weight, row) = self.weights(g, unit.outs.len(), weight.wrapping_offset(own * bytes), room);
+            let work = Work { weight, row, ..work };
             if let Some(own) = &self.own {
                 let whole = columns.next_multiple_of(SLACK + 1);
                 let near = if g.may_step(unit, at[2], whole) { columns } else { columns / (SLACK + 1) * (SLACK + 1) };
                 let x = x.cast::<f32>().add(at[2]);
-                self.step(g, unit.outs.len(), (x, g.x[2], own), (weight, row), (sums, near));
-                self.rest(g, unit.outs.len(), x.add(near), (weight, row), (sums.add(near), columns - near), room);
+                self.step(g, &work, (x, g.x[2], own), near);
+                self.rest(g, &Work { to: work.to.add(near), ..work }, x.add(near), columns - near, room);
             } else {
-                self.shifted(g, unit.outs.len(), (x, at), (weight, row), (sums, [rows, columns]), room);
+                let lines = Lines { count: rows, length: columns, every: self.plane[1], step: sums.step };
+                self.shifted(g, &work, (x, at), lines, room);
             }
         }
-        let start = (at[0] * g.axes[1].count + at[1]) * g.axes[2].count + at[2];
-        let (apart, pitch) = (self.plane[1], self.pitch());
-        Stretch { start, lines: rows, length: columns, step: g.axes[2].count, apart, pitch }
     }
 
     /// The sums of planes, brought in as many channels at a time as stay in the cache.
     unsafe fn shifted(
         &self,
         g: &Geometry,
-        outs: usize,
+        work: &Work,
         (x, at): (*const u8, [usize; 3]),
-        (weight, row): (*const f32, isize),
-        (to, [rows, columns]): (*mut f32, [usize; 2]),
+        lines: Lines,
         room: &mut PlaneRoom<'_>,
     ) {
         let per_channel = self.per_channel(g);
         room.planes.reserve(4 * (self.channels[0] * per_channel + 4 * (SLACK + 1)));
         let planes = room.planes.start().cast::<f32>();
+        let known = room.seen.take().filter(|(corner, rows, _)| (*corner, *rows) == (at, lines.count));
+        let (.., seen) = room.seen.insert(known.unwrap_or_else(|| (at, lines.count, self.seen(g, at, lines.count))));
         for first in (0..g.channels).step_by(self.channels[0]) {
             let count = self.channels[0].min(g.channels - first);
             let x = x.wrapping_offset(first as isize * g.x[2] * self.width as isize);
             // SAFETY: the operands hold the unit, the planes have room for the channels that are brought in.
-            unsafe { self.bring(g, x, count, (at, rows), planes) };
+            unsafe { self.bring(g, x, count, seen, planes) };
             for pass in (0..count).step_by(self.channels[1]) {
                 let terms = self.channels[1].min(count - pass) * g.taps();
-                let shifts = Shifts {
-                    x: planes.wrapping_add(pass * per_channel),
-                    offsets: &self.offsets[..terms],
-                    weight: weight.wrapping_add((first + pass) * g.taps()),
-                    row,
-                    outs,
-                    to,
-                    pitch: self.pitch(),
-                    places: (rows - 1) * self.plane[1] + columns,
-                    add: first + pass > 0,
-                };
+                let x = planes.wrapping_add(pass * per_channel);
                 // SAFETY: lines end within the planes or the zeros behind them.
-                unsafe { (self.sum)(&shifts) };
+                unsafe { work.sum(self.sum, (x, &self.offsets[..terms]), (first + pass) * g.taps(), lines) };
             }
         }
     }
 
-    /// The sums of windows of one element, read where they lie.
-    unsafe fn step(
-        &self,
-        g: &Geometry,
-        outs: usize,
-        (x, apart, own): (*const f32, isize, &[u32]),
-        (weight, row): (*const f32, isize),
-        (to, places): (*mut f32, usize),
-    ) {
+    /// The sums of windows of one element at so many places, read where they lie.
+    unsafe fn step(&self, g: &Geometry, work: &Work, (x, apart, own): (*const f32, isize, &[u32]), places: usize) {
+        if places == 0 {
+            return;
+        }
+        let lines = Lines { count: 1, length: places, every: places.next_multiple_of(SLACK + 1), step: 0 };
         for first in (0..g.channels).step_by(own.len()) {
             let terms = own.len().min(g.channels - first);
-            let (x, weight) = (x.wrapping_offset(first as isize * apart), weight.wrapping_add(first));
-            let (offsets, pitch, add) = (&own[..terms], self.pitch(), first > 0);
+            let x = x.wrapping_offset(first as isize * apart);
             // SAFETY: the caller vouches for lines of whole registers, weights and sums.
-            unsafe { (self.sum)(&Shifts { x, offsets, weight, row, outs, to, pitch, places, add }) };
+            unsafe { work.sum(self.sum, (x, &own[..terms]), first, lines) };
         }
     }
 
     /// The same for the last places, fewer than a register has, copied so that nothing behind the input is read.
-    unsafe fn rest(
-        &self,
-        g: &Geometry,
-        outs: usize,
-        x: *const f32,
-        weights: (*const f32, isize),
-        (to, places): (*mut f32, usize),
-        room: &mut PlaneRoom<'_>,
-    ) {
+    unsafe fn rest(&self, g: &Geometry, work: &Work, x: *const f32, places: usize, room: &mut PlaneRoom<'_>) {
         const LINE: usize = SLACK + 1;
         if places == 0 {
             return;
@@ -261,7 +274,7 @@ impl Planes {
                 let to = copies.add(channel * LINE);
                 (0..places).for_each(|i| to.add(i).write(from.add(i).read()));
             }
-            self.step(g, outs, (copies, LINE as isize, &own), weights, (to, places));
+            self.step(g, work, (copies, LINE as isize, &own), places);
         }
     }
 
@@ -273,8 +286,7 @@ impl Planes {
         from: *const u8,
         room: &mut PlaneRoom<'_>,
     ) -> (*const f32, isize) {
-        let is_dense = g.window.is_contiguous();
-        if is_dense && self.widen.is_none() {
+        if g.is_dense && self.widen.is_none() {
             return (from.cast(), g.weight[1]);
         }
         let terms = g.terms();
@@ -285,7 +297,7 @@ impl Planes {
             let to = to.wrapping_add(4 * out * terms);
             // SAFETY: the operand holds the window, and there is room for its terms.
             unsafe {
-                if is_dense {
+                if g.is_dense {
                     self.widened(row, 1, to, terms);
                 } else {
                     for (term, place) in g.window.positions().enumerate() {
@@ -296,68 +308,6 @@ impl Planes {
             }
         }
         (to.cast_const().cast(), terms as isize)
-    }
-
-    /// Brings what `rows` rows of windows from `at` on see of `count` channels into planes, zeros around it.
-    unsafe fn bring(
-        &self,
-        g: &Geometry,
-        x: *const u8,
-        count: usize,
-        (at, rows): ([usize; 3], usize),
-        planes: *mut f32,
-    ) {
-        let last = &g.axes[2];
-        let seen = rows + self.plane[0] - self.tile[1];
-        let columns = |&start: &usize| {
-            let first = (at[2] * last.stride + start) as isize - last.before;
-            (first, inside(first, last.stride, self.plane[1], last.extent))
-        };
-        let columns: Vec<(isize, Range<usize>)> = self.phases[1].iter().map(columns).collect();
-        let all = count * self.per_channel(g);
-        let lines = self.lines(g, at, seen);
-        let is_whole = lines.len() == g.axes[0].size * self.phases[0].len() * seen
-            && columns.iter().all(|(_, seen)| seen.len() == self.plane[1]);
-        // SAFETY: there is room for all of it; lines lie in the operand, and their places in the planes.
-        unsafe {
-            // Zeros stay where nothing is seen.
-            if !is_whole {
-                zero(planes.cast(), 4 * all);
-            }
-            zero(planes.wrapping_add(all).cast(), 4 * (SLACK + 1));
-            for channel in 0..count {
-                let x = x.wrapping_offset(channel as isize * g.x[2] * self.width as isize);
-                let plane = planes.wrapping_add(channel * self.per_channel(g));
-                for &(from, to) in &lines {
-                    for (number, (first, seen)) in columns.iter().enumerate() {
-                        let from = from + (first + (seen.start * last.stride) as isize) * last.step;
-                        let to = to + number * self.plane[0] * self.plane[1] + seen.start;
-                        let from = x.wrapping_offset(from * self.width as isize);
-                        let step = last.stride as isize * last.step;
-                        self.widened(from, step, plane.wrapping_add(to).cast(), seen.len());
-                    }
-                }
-            }
-        }
-    }
-
-    /// For each line of a channel that is inside the input, where it lies there and in the planes.
-    fn lines(&self, g: &Geometry, at: [usize; 3], seen: usize) -> Vec<(isize, usize)> {
-        let (outer, middle) = (&g.axes[0], &g.axes[1]);
-        let area = self.phases[1].len() * self.plane[0] * self.plane[1];
-        let mut lines = Vec::with_capacity(outer.size * self.phases[0].len() * seen);
-        for j in 0..outer.size {
-            let Some(from) = outer.seen(at[0], j) else { continue };
-            for (phase, &start) in self.phases[0].iter().enumerate() {
-                let first = (at[1] * middle.stride + start) as isize - middle.before;
-                let plane = (j * self.phases[0].len() + phase) * area;
-                lines.extend(inside(first, middle.stride, seen, middle.extent).map(|row| {
-                    let place = first + (row * middle.stride) as isize;
-                    (from + place * middle.step, plane + row * self.plane[1])
-                }));
-            }
-        }
-        lines
     }
 
     /// Writes `n` elements that lie `step` apart as f32.

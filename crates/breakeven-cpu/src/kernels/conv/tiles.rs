@@ -15,13 +15,19 @@ const WASTED: f64 = 2.5;
 /// Products that are worth a thread of their own.
 const WORTH: usize = 1 << 20;
 
+/// Cycles in which three vectors of sums and what they straddle come from the second-level cache for each line that they see:
+/// once for all output channels of a unit, and two for each of four cache lines.
+const SEEN: f64 = 8.0;
 /// Cycles of a vector of sums for each term and output channel, and of starting three of them.
 const PRODUCT: f64 = 0.5;
 const START: f64 = 0.15;
 /// Cycles of bringing in a line and each of its elements, one after the other and apart.
-const LINE: f64 = 20.0;
-const NEAR: f64 = 0.3;
-const APART: f64 = 0.5;
+const LINE: f64 = 16.0;
+const NEAR: f64 = 0.1;
+const APART: f64 = 0.25;
+/// Weights that stay in the second-level cache, and cycles that one takes to be brought in from there or from farther.
+const WEIGHTS: usize = 256 << 10;
+const WEIGHT: [f64; 2] = [0.1, 1.0];
 /// Cycles of finishing a row of sums, each of its lines, and each of its elements.
 const ROW: f64 = 100.0;
 const JOINED: f64 = 15.0;
@@ -65,9 +71,13 @@ fn cycles(g: &Geometry, [outs, rows, columns]: [usize; 3], phases: [usize; 2], h
     }
     let vectors = places.div_ceil(SLACK + 1);
     let computed = (vectors as f64 * PRODUCT + vectors.div_ceil(3) as f64 * START) * (outs * g.terms()) as f64;
+    let seen = g.channels * g.axes[0].size * g.axes[1].size * phases[1];
+    let computed = computed + SEEN * (vectors.div_ceil(3) * seen) as f64;
     let lines = (g.channels * g.axes[0].size * phases[0] * (rows + halo[0]) * phases[1]) as f64;
     let element = if g.axes[2].stride == 1 && g.axes[2].step == 1 { NEAR } else { APART };
     let brought = if g.is_steppable() { 0.0 } else { lines * (LINE + element * width as f64) };
+    let weight = WEIGHT[usize::from(g.groups * g.outs * g.terms() > WEIGHTS)];
+    let brought = brought + weight * (outs * g.terms()) as f64;
     let finished = outs as f64 * (ROW + rows as f64 * (JOINED + FINISHED * columns as f64));
     let tiles = g.axes[0].count * g.axes[1].count.div_ceil(rows) * g.axes[2].count.div_ceil(columns);
     let units = (g.n * g.groups * g.outs.div_ceil(outs) * tiles) as f64;
