@@ -252,9 +252,9 @@ fn the_cpu_tunes_itself_without_a_gpu_too_and_the_next_engine_knows() {
     let tuning = |engine: &Engine| engine.profile().devices[0].tuning.clone();
     // On a machine so busy that no thread comes in time nothing is measured.
     let tuned = (0..20).any(|k| {
-        let engine = Engine::builder().threads(2).cache_folder(&folder(k)).build().unwrap();
+        let engine = Engine::builder().threads(2).cache_folder(folder(k)).build().unwrap();
         engine.ready(Deadline::after(Duration::from_mins(5))).unwrap();
-        let next = Engine::builder().threads(2).gpus(false).cache_folder(&folder(k)).build().unwrap();
+        let next = Engine::builder().threads(2).gpus(false).cache_folder(folder(k)).build().unwrap();
         assert_eq!(tuning(&next), tuning(&engine));
         std::fs::remove_dir_all(folder(k)).unwrap();
         tuning(&engine).contains_key("part_ns")
