@@ -20,7 +20,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use breakeven_device::DeviceError;
 use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Unsupported};
-use smallvec::SmallVec;
 
 use crate::caches::Caches;
 use crate::jit::CodeLedger;
@@ -180,8 +179,7 @@ impl Machine {
     /// Into how many parts work of so many nanoseconds is worth cutting: as many for each of `threads`, a few where some may
     /// have to help others out, none too small.
     fn parts(&self, nanoseconds: f64, threads: usize) -> usize {
-        let parts = ((nanoseconds / self.tuned.part_ns()) as usize).clamp(1, 4 * threads);
-        if parts < threads { parts } else { parts - parts % threads }
+        evenly(((nanoseconds / self.tuned.part_ns()) as usize).clamp(1, 4 * threads), threads)
     }
 
     /// How many threads work of so many nanoseconds is shared among. Those that sleep are woken when it is worth that, or when
@@ -236,7 +234,7 @@ impl Machine {
     /// Calls `work` with ranges that together make `0..units`.
     fn split(&self, units: usize, nanoseconds: f64, work: impl Fn(std::ops::Range<usize>) + Sync) {
         let threads = self.crew(nanoseconds);
-        let parts = self.parts(nanoseconds, threads).min(units);
+        let parts = evenly(self.parts(nanoseconds, threads).min(units), threads);
         if threads == 1 || parts <= 1 {
             return work(0..units);
         }
@@ -266,15 +264,33 @@ impl Machine {
         room: impl Fn() -> R + Sync,
         work: impl Fn(&mut R, usize) -> T + Sync,
     ) -> Vec<T> {
-        let all = Mutex::new(vec![T::default(); units]);
+        let mut all = vec![T::default(); units];
+        // Nobody waits for anybody: threads that take turns at a lock lose more than a small unit takes.
+        let places = Places(all.as_mut_ptr());
         self.split(units, nanoseconds, |some| {
             let mut room = room();
-            let first = some.start;
-            // Once for all of them: threads that wait for each other after every unit lose more than a small one takes.
-            let results: SmallVec<[T; 8]> = some.map(|unit| work(&mut room, unit)).collect();
-            all.lock().unwrap_or_else(PoisonError::into_inner)[first..][..results.len()].copy_from_slice(&results);
+            // SAFETY: there is a place for each unit, and each unit is done once.
+            some.for_each(|unit| unsafe { places.at(unit).write(work(&mut room, unit)) });
         });
-        all.into_inner().unwrap_or_else(PoisonError::into_inner)
+        all
+    }
+}
+
+/// No more than `parts`, as many for each of `threads`.
+fn evenly(parts: usize, threads: usize) -> usize {
+    if parts < threads { parts } else { parts - parts % threads }
+}
+
+/// Where threads write results of their own.
+#[derive(Clone, Copy)]
+struct Places<T>(*mut T);
+
+// SAFETY: each place is written by one thread, and read when all are done.
+unsafe impl<T: Send> Sync for Places<T> {}
+
+impl<T> Places<T> {
+    fn at(&self, place: usize) -> *mut T {
+        self.0.wrapping_add(place)
     }
 }
 

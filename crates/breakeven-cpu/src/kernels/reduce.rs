@@ -9,8 +9,12 @@ use crate::domain::{Axes, BLOCK, Block, Domain, Order};
 use crate::folds::{COLUMNS, Columns, FoldFns, Partial, Rows};
 use crate::program::{Program, Scratch};
 
-/// Blocks that one thread folds in a row: a part of the tree, alike on every machine.
-const RUN: usize = 32;
+/// Blocks that one thread folds in a row, a part of the tree, alike on every machine: few, so that threads end together.
+const RUN: usize = 8;
+/// The same of rows so long that memory is the limit, which likes longer ones.
+const LONG_RUN: usize = 32;
+/// Blocks of such a row.
+const LONG: usize = 4096;
 
 /// Rows shorter than this are folded side by side.
 const SHORT: usize = 16;
@@ -28,6 +32,8 @@ pub(crate) struct CpuReduce {
     operands: Vec<(Axes, Axes)>,
     width: usize,
     by_columns: bool,
+    /// Blocks of a run.
+    run: usize,
     straight: Option<Straight>,
     /// There is one row, folded from where it lies and written as it is: nothing has to be made for it.
     is_plain: bool,
@@ -97,6 +103,7 @@ impl CpuReduce {
         let is_in_memory = matches!(straight, Some(Straight::Elements | Straight::Products(_))) && !by_columns;
         let is_plain = outer.elements() == 1 && second.is_none() && is_in_memory && post.is_identity();
         Ok(CpuReduce {
+            run: if inner.blocks() < LONG { RUN } else { LONG_RUN },
             fold,
             pre,
             post,
@@ -123,7 +130,7 @@ impl CpuReduce {
             self.pre.expect(machine, self.outer.elements() * self.inner.elements(), false);
         }
         self.post.expect(machine, self.outer.elements());
-        let runs = self.inner.blocks().div_ceil(RUN);
+        let runs = self.inner.blocks().div_ceil(self.run);
         if !self.by_columns && runs > 1 && self.outer.elements() < 4 * machine.team.threads() {
             // SAFETY: the same contract.
             return unsafe { self.few_rows(machine, bound, runs) };
@@ -149,7 +156,7 @@ impl CpuReduce {
     unsafe fn plain_row(&self, machine: &Machine, bound: Bound<'_>) {
         // SAFETY: the caller's contract.
         let fold = |run: usize| unsafe { self.in_memory(0, run, bound) }.expect("a plain row lies in memory");
-        let runs = self.inner.blocks().div_ceil(RUN);
+        let runs = self.inner.blocks().div_ceil(self.run);
         let join = |a: Partial, b: Partial| (self.fold.join)(a, b);
         let folded = if runs <= 1 {
             (0..runs).map(fold).fold(Partial::default(), join)
@@ -187,7 +194,7 @@ impl CpuReduce {
 
     /// Folds the rows of a block of the outer domain, one after the other.
     unsafe fn fold_rows(&self, block: &Block, bound: Bound<'_>, room: &mut ReduceRoom<'_>) {
-        let runs = self.inner.blocks().div_ceil(RUN);
+        let runs = self.inner.blocks().div_ceil(self.run);
         for i in 0..block.n {
             let mut folded = Partial::default();
             for run in 0..runs {
@@ -215,7 +222,7 @@ impl CpuReduce {
             return unsafe { self.fold_straight(run, room) };
         }
         let mut folded = Partial::default();
-        for which in run * RUN..self.inner.blocks().min((run + 1) * RUN) {
+        for which in run * self.run..self.inner.blocks().min((run + 1) * self.run) {
             let block = self.inner.block(which);
             // SAFETY: operands hold both domains; every temporary holds a block.
             unsafe {
@@ -252,8 +259,8 @@ impl CpuReduce {
 
     /// The first element of run number `run` of a row, and how many it has.
     fn run_of(&self, run: usize) -> (usize, usize) {
-        let first = run * RUN * BLOCK;
-        (first, (RUN * BLOCK).min(self.inner.elements() - first))
+        let first = run * self.run * BLOCK;
+        (first, (self.run * BLOCK).min(self.inner.elements() - first))
     }
 
     /// Folds run number `run` of the row whose operands start at the bases, without gaps.
