@@ -56,6 +56,7 @@ impl Work for Norm {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    #[expect(deprecated, reason = "what most of Burn's users on a CPU still run")]
     let device = match std::env::args().nth(2).as_deref() {
         None => Device::ndarray(),
         Some("flex") => Device::flex(),
