@@ -235,7 +235,8 @@ impl CpuMemory {
 
     /// Lends it to the only call that knows of it.
     pub fn lend(&mut self) -> Loan<'_> {
-        Loan { start: self.start(), bytes: self.bytes(), is_writable: true, owner: None }
+        let is_writable = matches!(self.home, Home::Pool { .. });
+        Loan { start: self.start(), bytes: self.bytes(), is_writable, owner: None }
     }
 
     /// Gives it out, to be read by everybody for good.

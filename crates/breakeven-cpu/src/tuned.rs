@@ -94,36 +94,36 @@ const MEETINGS: usize = 200;
 /// A worker that does not come within this time has no core to run on.
 const PATIENCE: Duration = Duration::from_micros(500);
 
-/// Nanoseconds until all threads of a team whose workers are awake are at work; `None` where they do not come.
-fn hand_over_ns(team: &Team) -> Option<f64> {
-    let threads = team.threads();
-    if threads == 1 {
-        return None;
-    }
-    let mut times: Vec<f64> = (0..MEETINGS).filter_map(|_| meeting_ns(team, threads)).collect();
-    times.sort_by(f64::total_cmp);
-    // One that failed may have met a busy machine, many have not met at all.
-    (times.len() > MEETINGS / 2).then(|| times[times.len() / 4])
-}
-
 /// Wakings that are timed.
 const WAKINGS: usize = 9;
 /// Longer than any worker looks for work.
 const NAP: Duration = Duration::from_millis(2);
 
-/// Nanoseconds until all threads of a team are at work whose workers sleep; `None` where they do not come.
+/// Nanoseconds until all threads of a team whose workers are awake are at work; `None` where they do not come.
+fn hand_over_ns(team: &Team) -> Option<f64> {
+    let times = meetings(team, MEETINGS, || {})?;
+    Some(times[times.len() / 4])
+}
+
+/// The same of a team whose workers sleep.
 fn wake_ns(team: &Team) -> Option<f64> {
+    let times = meetings(team, WAKINGS, || std::thread::sleep(NAP))?;
+    Some(times[times.len() / 2])
+}
+
+/// Nanoseconds of rendezvous, ascending, each after `pause`; `None` where most failed: one may have met a busy machine.
+fn meetings(team: &Team, count: usize, pause: impl Fn()) -> Option<Vec<f64>> {
     let threads = team.threads();
     if threads == 1 {
         return None;
     }
-    let woken = |_| {
-        std::thread::sleep(NAP);
+    let one = |_| {
+        pause();
         meeting_ns(team, threads)
     };
-    let mut times: Vec<f64> = (0..WAKINGS).filter_map(woken).collect();
+    let mut times: Vec<f64> = (0..count).filter_map(one).collect();
     times.sort_by(f64::total_cmp);
-    (times.len() > WAKINGS / 2).then(|| times[times.len() / 2])
+    (times.len() > count / 2).then_some(times)
 }
 
 /// Nanoseconds until every thread has a part.
