@@ -83,6 +83,7 @@ pub(in super::super) fn finish(shader: &mut Shader, ends: &Rows, dtype: DType) {
 
 fn main(tile: Tile, dtype: DType, has_terms: bool) -> String {
     let [height, width] = tile.sides;
+    // Neighbouring invocations in blocks of 8 by 4, which read few different quads of workgroup memory at a time.
     let across = width / tile.micro[1];
     let mut main = format!(
         "let column_tile = group % args.column_tiles;\nlet rest = group / args.column_tiles;\n\
@@ -90,7 +91,8 @@ fn main(tile: Tile, dtype: DType, has_terms: bool) -> String {
          let slice = rest / args.row_tiles / args.batches;\n\
          let i0 = row_tile * {height}u;\nlet j0 = column_tile * {width}u;\n\
          let first = slice * args.part;\nlet stop = min(first + args.part, args.k);\n\
-         let tx = lid % {across}u;\nlet ty = lid / {across}u;\n"
+         let tx = (lid / 32u) % {0}u * 8u + lid % 8u;\nlet ty = lid / 32u / {0}u * 4u + lid % 32u / 8u;\n",
+        across / 8
     );
     let kind = type_name(dtype);
     for (r, c) in micro_tiles(tile) {
