@@ -3,7 +3,7 @@
 use breakeven_device::{Binding, HostBytes, ReadCell, SegmentStep};
 use breakeven_ir::{Kernel, Launch, Map};
 
-use crate::stand::{Stand, row, value};
+use crate::stand::{Stand, Times, row, value};
 
 pub fn all(stand: &Stand) {
     if stand.wants("dispatches") {
@@ -27,10 +27,17 @@ fn dispatches(stand: &Stand) {
     let (a, b) = (stand.buffer(256), stand.buffer(256));
     for count in [1, 10, 20, 100] {
         let work = stand.prepare((0..count).map(|i| relu(256, i % 2, 1 - i % 2)).collect());
-        let times = stand.times(&work, &Binding { buffers: vec![a.clone(), b.clone()], ..Binding::default() });
-        let (wall, kernel) = (times.wall * 1e6, times.kernel * 1e6);
-        println!("  {count:>3} dependent dispatches in a submit: wall {wall:>8.1} us, kernels {kernel:>8.1} us");
+        for timed in [false, true] {
+            let buffers = vec![a.clone(), b.clone()];
+            let times = stand.times(&work, &Binding { buffers, timed, ..Binding::default() });
+            println!("  {count:>3} dependent dispatches in a submit: {}", parts(times));
+        }
     }
+}
+
+fn parts(times: Times) -> String {
+    let [wall, kernel, dispatch, wait] = [times.wall, times.kernel, times.dispatch, times.wait].map(|t| t * 1e6);
+    format!("wall {wall:>7.1} us: dispatch {dispatch:>6.1}, wait {wait:>6.1}, kernels {kernel:>6.1}")
 }
 
 /// Write 4 KiB, one dispatch, read them back.
@@ -41,13 +48,17 @@ fn round_trip(stand: &Stand) {
     let down = SegmentStep::Download { slot: 1, bytes: 4096, read: 0 };
     let work = stand.prepare(vec![up, relu(1024, 0, 1), down]);
     let read = ReadCell::new();
-    let binding =
-        Binding { buffers: vec![a, b], uploads: vec![HostBytes::from_vec(values.clone())], reads: vec![read.clone()] };
+    let binding = Binding {
+        buffers: vec![a, b],
+        uploads: vec![HostBytes::from_vec(values.clone())],
+        reads: vec![read.clone()],
+        ..Binding::default()
+    };
     let times = stand.times(&work, &binding);
     let got = read.take().expect("it was read");
     let is_right = got.elements::<f32>().iter().zip(&values).all(|(got, x)| *got == x.max(0.0));
     let verdict = if is_right { "right" } else { "WRONG" };
-    println!("  write 4 KiB, relu, read: wall {:>8.1} us  {verdict}", times.wall * 1e6);
+    println!("  write 4 KiB, relu, read: {}  {verdict}", parts(times));
 }
 
 fn transfers(stand: &Stand, mib: usize) {
@@ -57,9 +68,12 @@ fn transfers(stand: &Stand, mib: usize) {
     let bytes = HostBytes::from_vec(values.clone());
     let up = stand.prepare(vec![SegmentStep::Upload { upload: 0, slot: 0 }]);
     let down = stand.prepare(vec![SegmentStep::Download { slot: 0, bytes: 4 * elements as u64, read: 0 }]);
-    let upload = stand.times(&up, &Binding { buffers: vec![buffer.clone()], uploads: vec![bytes], reads: vec![] });
+    let upload = stand.times(
+        &up,
+        &Binding { buffers: vec![buffer.clone()], uploads: vec![bytes], reads: vec![], ..Binding::default() },
+    );
     let cell = ReadCell::new();
-    let wanted = Binding { buffers: vec![buffer], uploads: vec![], reads: vec![cell.clone()] };
+    let wanted = Binding { buffers: vec![buffer], uploads: vec![], reads: vec![cell.clone()], ..Binding::default() };
     let read = stand.times(&down, &wanted);
     let is_right = cell.take().expect("it was read").elements::<f32>() == values;
     let rate = |t: f64| (mib << 20) as f64 / t / 1e9;

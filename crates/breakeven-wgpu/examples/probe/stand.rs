@@ -24,11 +24,13 @@ pub struct Stand {
     pub only: String,
 }
 
-/// Lower quartiles of wall and kernel time, in seconds.
+/// Lower quartiles of wall and kernel time, of encoding with submitting, and of waiting, in seconds.
 #[derive(Clone, Copy)]
 pub struct Times {
     pub wall: f64,
     pub kernel: f64,
+    pub dispatch: f64,
+    pub wait: f64,
 }
 
 pub fn f32s(shape: impl Into<Shape>) -> Operand {
@@ -70,14 +72,17 @@ impl Stand {
         let buffer = self.buffer(elements);
         let work = self.prepare(vec![SegmentStep::Upload { upload: 0, slot: 0 }]);
         let uploads = vec![HostBytes::from_vec(values.clone())];
-        self.submit(&work, Binding { buffers: vec![buffer.clone()], uploads, reads: vec![] });
+        self.submit(&work, Binding { buffers: vec![buffer.clone()], uploads, reads: vec![], ..Binding::default() });
         (buffer, values)
     }
 
     pub fn read(&self, buffer: &Buffer) -> Vec<f32> {
         let work = self.prepare(vec![SegmentStep::Download { slot: 0, bytes: buffer.bytes(), read: 0 }]);
         let read = ReadCell::new();
-        self.submit(&work, Binding { buffers: vec![buffer.clone()], uploads: vec![], reads: vec![read.clone()] });
+        self.submit(
+            &work,
+            Binding { buffers: vec![buffer.clone()], uploads: vec![], reads: vec![read.clone()], ..Binding::default() },
+        );
         read.take().expect("it was read").elements::<f32>().to_vec()
     }
 
@@ -90,7 +95,12 @@ impl Stand {
         let start = Instant::now();
         let ticket = self.device.submit(work, binding, Lane::Compute, &[]).expect("it is submitted");
         let timing = self.device.wait(ticket, Deadline::after(Duration::from_mins(2))).expect("it ends");
-        Times { wall: start.elapsed().as_secs_f64(), kernel: timing.kernel.unwrap_or_default().as_secs_f64() }
+        Times {
+            wall: start.elapsed().as_secs_f64(),
+            kernel: timing.kernel.unwrap_or_default().as_secs_f64(),
+            dispatch: timing.dispatch.as_secs_f64(),
+            wait: timing.wait.as_secs_f64(),
+        }
     }
 
     /// Times of many submissions, after a warm-up.
@@ -108,7 +118,12 @@ impl Stand {
             all.sort_by(f64::total_cmp);
             all[all.len() / 4]
         };
-        Times { wall: quartile(|t| t.wall), kernel: quartile(|t| t.kernel) }
+        Times {
+            wall: quartile(|t| t.wall),
+            kernel: quartile(|t| t.kernel),
+            dispatch: quartile(|t| t.dispatch),
+            wait: quartile(|t| t.wait),
+        }
     }
 
     /// Runs `kernel`; gives its times and its first output.
@@ -120,6 +135,6 @@ impl Stand {
         let work = self.prepare(vec![SegmentStep::Launch(Box::new(launch))]);
         print!("  compiled in {:>7.1} ms", start.elapsed().as_secs_f64() * 1e3);
         let buffers = inputs.iter().map(|&b| b.clone()).chain([out.clone()]).collect();
-        (self.times(&work, &Binding { buffers, ..Binding::default() }), out)
+        (self.times(&work, &Binding { buffers, timed: true, ..Binding::default() }), out)
     }
 }
