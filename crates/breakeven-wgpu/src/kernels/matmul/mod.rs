@@ -16,9 +16,9 @@ use sums::push;
 pub(super) use tile::Tile;
 
 /// With fewer tiles than this, long sums are split.
-const SPLIT_BELOW: usize = 128;
+const SPLIT_BELOW: usize = 256;
 /// Shortest part of a sum that is split.
-const LEAST_PART: usize = 512;
+const LEAST_PART: usize = 128;
 /// Longest part of a sum: some drivers stop loops after 65,535 iterations.
 const LONGEST_PART: usize = 1 << 17;
 
