@@ -37,6 +37,11 @@ pub struct WgpuOptions {
     pub in_flight_submissions: usize,
     /// Bytes that each pool keeps waiting.
     pub pool_bytes: u64,
+    /// Bytes from which on what was read is not copied but lent: the memory that the device wrote is handed out, and comes back
+    /// when nobody looks at it any more.
+    pub lend_from: u64,
+    /// Bytes that may be lent; beyond them, reads are copied.
+    pub lent_bytes: u64,
     /// How long a wait asks again and again before it blocks: blocking costs a wake-up.
     pub spin: Duration,
     /// How long closing a device waits for its work; what is unfinished then is left to the driver.
@@ -53,6 +58,10 @@ impl Default for WgpuOptions {
             in_flight_bytes: 1 << 30,
             in_flight_submissions: 256,
             pool_bytes: 4 << 30,
+            // A copy of so many takes about as long as lending them costs on both ends, and memory that others hold is memory
+            // that the next read has to do without.
+            lend_from: 64 << 10,
+            lent_bytes: 1 << 30,
             spin: Duration::from_micros(200),
             close: Duration::from_secs(2),
         }

@@ -60,7 +60,7 @@ impl WgpuDevice {
 
     /// What it did so far.
     pub fn counters(&self) -> Counters {
-        self.gpu.counts.read()
+        self.gpu.counts.read(self.gpu.staging.loans.bytes())
     }
 
     /// Gives the device up as if it were lost, for tests of what happens then.
@@ -68,6 +68,11 @@ impl WgpuDevice {
         self.gpu.device.destroy();
         self.gpu.verdict.lose("it was destroyed");
         self.settle();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
     }
 
     /// The WGSL text of each dispatch that `kernel` becomes.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use breakeven_device::{Buffer, DeviceError, ReadCell, Status, Ticket, Timing};
+use breakeven_device::{Buffer, DeviceError, HostMemory, ReadCell, Status, Ticket, Timing};
 
 use crate::memory::Gpu;
 use crate::staging::Clock;
@@ -193,7 +193,7 @@ impl Submission {
 
 impl Landed {
     /// Fills the reads and gives host-visible memory back.
-    pub fn settle(self, gpu: &Gpu) -> Result<Timing, DeviceError> {
+    pub fn settle(self, gpu: &Arc<Gpu>) -> Result<Timing, DeviceError> {
         if self.failed {
             self.load.uploads.iter().for_each(|(bytes, _)| gpu.staging.forget_write(*bytes));
             gpu.verdict.check()?;
@@ -210,11 +210,10 @@ impl Landed {
             gpu.staging.put_clock(clock);
         }
         for (cell, bytes, buffer) in self.load.reads {
-            let memory = match buffer {
-                Some(buffer) => gpu.staging.take_read(bytes, buffer, gpu.now())?,
-                None => breakeven_device::HostMemory::zeroed(0),
-            };
-            cell.fill(memory);
+            match buffer {
+                Some(buffer) => cell.fill(gpu.staging.take_read(gpu, bytes, buffer)?),
+                None => cell.fill(HostMemory::zeroed(0)),
+            }
         }
         timing.read = start.elapsed();
         Ok(timing)

@@ -12,6 +12,7 @@ mod device;
 mod errors;
 mod flight;
 mod kernels;
+mod lend;
 mod memory;
 mod pipeline;
 mod prepared;

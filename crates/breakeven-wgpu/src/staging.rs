@@ -1,11 +1,14 @@
 //! Host-visible memory that copies pass through, kept between submissions.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use breakeven_device::{DeviceError, HostMemory, Pool, Result};
+use breakeven_device::{DeviceError, HostBytes, HostMemory, Pool, Result};
 
+use crate::backend::WgpuOptions;
+use crate::counters::count;
 use crate::errors::lock;
+use crate::lend::{Lent, Loans};
 use crate::memory::Gpu;
 
 /// Buffers for writing, mapped while they wait, and for reading.
@@ -13,6 +16,7 @@ use crate::memory::Gpu;
 pub(crate) struct Staging {
     write: Mutex<Pool<wgpu::Buffer>>,
     read: Mutex<Pool<wgpu::Buffer>>,
+    pub loans: Loans,
     clocks: Mutex<Vec<Clock>>,
 }
 
@@ -25,9 +29,9 @@ pub(crate) struct Clock {
 }
 
 impl Staging {
-    pub fn new(pool_bytes: u64) -> Staging {
-        let pool = || Mutex::new(Pool::new(pool_bytes.min(1 << 30)));
-        Staging { write: pool(), read: pool(), clocks: Mutex::default() }
+    pub fn new(options: &WgpuOptions) -> Staging {
+        let pool = || Mutex::new(Pool::new(options.pool_bytes.min(1 << 30)));
+        Staging { write: pool(), read: pool(), loans: Loans::new(options.lent_bytes), clocks: Mutex::default() }
     }
 
     /// Memory that holds `bytes`, ready to be copied from.
@@ -39,6 +43,7 @@ impl Staging {
         } else {
             let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
             let made = gpu.create_buffer(wanted, usage, true)?;
+            count(&gpu.counts.staging);
             lock(&self.write).made(wanted);
             made
         };
@@ -56,6 +61,7 @@ impl Staging {
             return Ok(buffer);
         }
         let made = gpu.create_buffer(bytes, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST, false)?;
+        count(&gpu.counts.staging);
         lock(&self.read).made(bytes);
         Ok(made)
     }
@@ -70,18 +76,27 @@ impl Staging {
         lock(&self.write).forget(bytes);
     }
 
-    /// Copies out of mapped memory and takes it back.
-    pub fn take_read(&self, bytes: u64, buffer: wgpu::Buffer, now: Duration) -> Result<HostMemory> {
-        let view = buffer
-            .slice(..bytes.next_multiple_of(16))
-            .get_mapped_range()
-            .map_err(|e| DeviceError::Driver(format!("what was read cannot be seen: {e}")))?;
-        let mut memory = HostMemory::zeroed(bytes as usize);
-        memory.copy_from_slice(&view[..bytes as usize]);
-        drop(view);
-        buffer.unmap();
-        self.put_read(bytes, buffer, now);
-        Ok(memory)
+    /// What mapped memory holds: lent, and taken back when nobody looks any more, or copied, and taken back at once.
+    pub fn take_read(&self, gpu: &Arc<Gpu>, bytes: u64, buffer: wgpu::Buffer) -> Result<HostBytes> {
+        let view = buffer.slice(..bytes.next_multiple_of(16)).get_mapped_range().map_err(|e| {
+            self.forget_read(bytes);
+            DeviceError::Driver(format!("what was read cannot be seen: {e}"))
+        })?;
+        match Lent::new(gpu, &buffer, view, bytes) {
+            Ok(lent) => Ok(HostBytes::constant(lent)),
+            Err(view) => {
+                let memory = HostMemory::copy_of(&view[..bytes as usize]);
+                drop(view);
+                buffer.unmap();
+                self.put_read(bytes, buffer, gpu.now());
+                Ok(memory.into())
+            }
+        }
+    }
+
+    /// Counts memory for reading as gone: its device is lost.
+    pub fn forget_read(&self, bytes: u64) {
+        lock(&self.read).forget(bytes);
     }
 
     /// Takes back memory for reading that is not mapped.
