@@ -172,9 +172,14 @@ impl Device for WgpuDevice {
         }
         self.admit(link_bytes(work, &binding))?;
         let shared = shared_slots(&raws(&self.gpu, &binding, work.slots)?);
+        // Staging memory of parts that the device has fetched meanwhile serves those that follow.
+        let sent = |part| {
+            lock(&self.flight).start(part);
+            drop(self.progress(wgpu::PollType::Poll));
+        };
         let submission = match shared {
-            Some(slots) => submit(&self.gpu, &*work.merge(&self.gpu, &self.pipelines, slots)?, &binding)?,
-            None => submit(&self.gpu, work, &binding)?,
+            Some(slots) => submit(&self.gpu, &*work.merge(&self.gpu, &self.pipelines, slots)?, &binding, sent)?,
+            None => submit(&self.gpu, work, &binding, sent)?,
         };
         Ok(lock(&self.flight).start(submission))
     }

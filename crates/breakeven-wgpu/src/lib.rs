@@ -14,6 +14,7 @@ mod flight;
 mod kernels;
 mod lend;
 mod memory;
+mod pieces;
 mod pipeline;
 mod prepared;
 mod self_test;

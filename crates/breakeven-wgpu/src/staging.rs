@@ -8,6 +8,7 @@ use breakeven_device::{DeviceError, HostBytes, HostMemory, Pool, Result};
 use crate::backend::WgpuOptions;
 use crate::counters::count;
 use crate::errors::lock;
+use crate::flight::Load;
 use crate::lend::{Lent, Loans};
 use crate::memory::Gpu;
 
@@ -47,10 +48,9 @@ impl Staging {
             lock(&self.write).made(wanted);
             made
         };
-        let range = buffer.slice(..wanted.next_multiple_of(16)).get_mapped_range_mut();
-        let mut view = range.map_err(|e| DeviceError::Driver(format!("staging memory cannot be written: {e}")))?;
-        view.slice(..bytes.len()).copy_from_slice(bytes);
-        drop(view);
+        if !bytes.is_empty() {
+            write(gpu, bytes, &buffer).inspect_err(|_| self.forget_write(wanted))?;
+        }
         buffer.unmap();
         Ok(buffer)
     }
@@ -71,8 +71,13 @@ impl Staging {
         lock(&self.write).put(bytes, buffer, now).iter().for_each(wgpu::Buffer::destroy);
     }
 
-    /// Counts memory for writing as gone: the submission it was made for failed.
-    pub fn forget_write(&self, bytes: u64) {
+    /// Counts all memory of a submission as gone, which was not made or failed.
+    pub fn forget(&self, load: &Load) {
+        load.uploads.iter().for_each(|staged| self.forget_write(staged.bytes));
+        load.reads.iter().filter(|(_, _, buffer)| buffer.is_some()).for_each(|(_, bytes, _)| self.forget_read(*bytes));
+    }
+
+    fn forget_write(&self, bytes: u64) {
         lock(&self.write).forget(bytes);
     }
 
@@ -85,7 +90,8 @@ impl Staging {
         match Lent::new(gpu, &buffer, view, bytes) {
             Ok(lent) => Ok(HostBytes::constant(lent)),
             Err(view) => {
-                let memory = HostMemory::copy_of(&view[..bytes as usize]);
+                let mut memory = HostMemory::zeroed(bytes as usize);
+                gpu.options.copier.copy(&view[..bytes as usize], &mut memory);
                 drop(view);
                 buffer.unmap();
                 self.put_read(bytes, buffer, gpu.now());
@@ -124,6 +130,17 @@ impl Staging {
             lock(pool).trim(before).iter().for_each(wgpu::Buffer::destroy);
         }
     }
+}
+
+fn write(gpu: &Gpu, bytes: &[u8], buffer: &wgpu::Buffer) -> Result<()> {
+    let range = buffer.slice(..bytes.len().next_multiple_of(16) as u64).get_mapped_range_mut();
+    let mut view = range.map_err(|e| DeviceError::Driver(format!("staging memory cannot be written: {e}")))?;
+    let place = view.slice(..bytes.len()).as_raw_element_ptr();
+    // SAFETY: so many bytes are mapped there for as long as the view lives, wgpu has set them once, and it gives nobody else a
+    // view of them meanwhile.
+    let to = unsafe { std::slice::from_raw_parts_mut(place.as_ptr(), bytes.len()) };
+    gpu.options.copier.copy(bytes, to);
+    Ok(())
 }
 
 fn make_clock(device: &wgpu::Device) -> Clock {
