@@ -36,23 +36,23 @@ pub fn all(engine: &Engine, devices: &[(DeviceId, String)]) -> Result<()> {
     println!("host to host, us, lower quartile of {ROUNDS}:{:>8}{} {:>10}", "", names.concat(), "automatic");
     for n in [1_000, 10_000, 100_000, 1_000_000] {
         for (name, operation) in OPERATIONS {
-            row(engine, devices, &format!("{name} {n}"), &[operand(n, vec![n]), operand(n, vec![n])], operation)?;
+            row(engine, devices, &format!("{name} {n}"), &[operand(n, &[n]), operand(n, &[n])], operation)?;
         }
     }
     for n in [20_000, 200_000, 2_000_000] {
-        row(engine, devices, &format!("add {n}"), &[operand(n, vec![n]), operand(n, vec![n])], |x| &x[0] + &x[1])?;
+        row(engine, devices, &format!("add {n}"), &[operand(n, &[n]), operand(n, &[n])], |x| &x[0] + &x[1])?;
     }
     for n in [100, 500, 1000] {
-        let square = [operand(n * n, vec![n, n]), operand(n * n, vec![n, n])];
+        let square = [operand(n * n, &[n, n]), operand(n * n, &[n, n])];
         row(engine, devices, &format!("matmul {n}"), &square, |x| x[0].matmul(&x[1]))?;
     }
     Ok(())
 }
 
 /// Numbers from -0.5 to 0.5 without a pattern.
-fn operand(n: usize, shape: Vec<usize>) -> (HostBytes, Spec) {
+fn operand(n: usize, shape: &[usize]) -> (HostBytes, Spec) {
     let value = |i: usize| ((i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 24) as f32 - 0.5;
-    (HostBytes::from_vec((0..n).map(value).collect::<Vec<_>>()), Spec::new(DType::F32, shape.as_slice()))
+    (HostBytes::from_vec((0..n).map(value).collect::<Vec<_>>()), Spec::new(DType::F32, shape))
 }
 
 fn row(

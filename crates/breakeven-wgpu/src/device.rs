@@ -60,7 +60,7 @@ impl WgpuDevice {
 
     /// What it did so far.
     pub fn counters(&self) -> Counters {
-        self.gpu.counts.read()
+        self.gpu.counts.read(self.gpu.staging.loans.bytes())
     }
 
     /// Gives the device up as if it were lost, for tests of what happens then.
@@ -68,6 +68,11 @@ impl WgpuDevice {
         self.gpu.device.destroy();
         self.gpu.verdict.lose("it was destroyed");
         self.settle();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
     }
 
     /// The WGSL text of each dispatch that `kernel` becomes.
@@ -167,9 +172,14 @@ impl Device for WgpuDevice {
         }
         self.admit(link_bytes(work, &binding))?;
         let shared = shared_slots(&raws(&self.gpu, &binding, work.slots)?);
+        // Staging memory of parts that the device has fetched meanwhile serves those that follow.
+        let sent = |part| {
+            lock(&self.flight).start(part);
+            drop(self.progress(wgpu::PollType::Poll));
+        };
         let submission = match shared {
-            Some(slots) => submit(&self.gpu, &*work.merge(&self.gpu, &self.pipelines, slots)?, &binding)?,
-            None => submit(&self.gpu, work, &binding)?,
+            Some(slots) => submit(&self.gpu, &*work.merge(&self.gpu, &self.pipelines, slots)?, &binding, sent)?,
+            None => submit(&self.gpu, work, &binding, sent)?,
         };
         Ok(lock(&self.flight).start(submission))
     }
