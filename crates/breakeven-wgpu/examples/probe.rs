@@ -9,7 +9,8 @@ use breakeven_device::{
     Backend, Binding, Buffer, Deadline, Device, HostBytes, Lane, MemoryKind, Prepared, ReadCell, Segment, SegmentStep,
 };
 use breakeven_ir::{
-    DType, Expr, Fold, Kernel, Launch, Layout, Map, MatMul, Operand, ReduceRows, Row, RowWise, RowWiseKernel, Shape,
+    DType, Expr, Fold, Kernel, Launch, Layout, Map, MatMul, Operand, Precision, ReduceRows, Row, RowWise,
+    RowWiseKernel, Shape,
 };
 use breakeven_wgpu::{Limits, WgpuBackend, WgpuDevice, WgpuOptions, self_test};
 
@@ -216,6 +217,7 @@ impl Probe {
                 k,
                 a: f32s([m, k]),
                 b: f32s([k, n]),
+                precision: Precision::Highest,
                 post: Expr::identity(DType::F32),
                 params: vec![],
                 inputs: vec![],
