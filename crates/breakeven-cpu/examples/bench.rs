@@ -51,7 +51,7 @@ impl Bench {
         let upload = |i: usize| SegmentStep::Upload { upload: i, slot: i };
         let uploads = inputs.iter().map(|b| HostBytes::from_vec(b.clone())).collect();
         let segment = Segment { steps: (0..inputs.len()).map(upload).collect() };
-        let binding = Binding { buffers: buffers.clone(), uploads, reads: Vec::new() };
+        let binding = Binding { buffers: buffers.clone(), uploads, reads: Vec::new(), ..Binding::default() };
         device.submit(&device.prepare(&segment)?, binding, Lane::CopyIn, &[])?;
         let launch = Launch {
             kernel: kernel.clone(),

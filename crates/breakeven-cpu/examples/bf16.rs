@@ -51,7 +51,11 @@ fn main() -> Result<()> {
         for ((name, _), mut times) in rows.into_iter().zip(times) {
             times.sort_by(f64::total_cmp);
             let rate = |seconds: f64| 2.0 * (side as f64).powi(3) / seconds / 1e9;
-            println!("{side:5} {name:48} {:9.1} GFLOP/s, quartile {:9.1}", rate(times[0]), rate(times[times.len() / 4]));
+            println!(
+                "{side:5} {name:48} {:9.1} GFLOP/s, quartile {:9.1}",
+                rate(times[0]),
+                rate(times[times.len() / 4])
+            );
         }
     }
     Ok(())
@@ -101,7 +105,7 @@ impl Work {
         let out = device.alloc(4 * (side * side) as u64, MemoryKind::Resident)?;
         let upload = device.prepare(&Segment { steps: vec![SegmentStep::Upload { upload: 0, slot: 0 }] })?;
         let uploads = vec![HostBytes::from_vec(bytes.clone())];
-        let binding = Binding { buffers: vec![operand.clone()], uploads, reads: Vec::new() };
+        let binding = Binding { buffers: vec![operand.clone()], uploads, ..Binding::default() };
         device.submit(&upload, binding, Lane::CopyIn, &[])?;
         let kernel = Kernel::MatMul(product);
         let launch = Launch { kernel: kernel.clone(), inputs: vec![0, 0], outputs: vec![1], workspace: None };
@@ -125,7 +129,8 @@ impl Work {
         self.run()?;
         let cell = ReadCell::new();
         let read = SegmentStep::Download { slot: 0, bytes: self.buffers[1].bytes(), read: 0 };
-        let binding = Binding { buffers: vec![self.buffers[1].clone()], reads: vec![cell.clone()], ..Binding::default() };
+        let binding =
+            Binding { buffers: vec![self.buffers[1].clone()], reads: vec![cell.clone()], ..Binding::default() };
         self.device.submit(&self.device.prepare(&Segment { steps: vec![read] })?, binding, Lane::CopyOut, &[])?;
         let got = cell.take().expect("it was read");
         let error = self.kernel.precision().operand_error(self.kernel.inputs()[0].dtype);

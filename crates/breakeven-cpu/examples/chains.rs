@@ -101,7 +101,7 @@ impl<'a> Bench<'a> {
         let bytes = |x: &Vec<f32>| HostBytes::from_vec(x.iter().flat_map(|v| v.to_le_bytes()).collect());
         let uploads = inputs.iter().map(bytes).collect();
         let steps = (0..2).map(|i| SegmentStep::Upload { upload: i, slot: i }).collect();
-        let binding = Binding { buffers: buffers.clone(), uploads, reads: Vec::new() };
+        let binding = Binding { buffers: buffers.clone(), uploads, reads: Vec::new(), ..Binding::default() };
         device.submit(&device.prepare(&Segment { steps })?, binding, Lane::CopyIn, &[])?;
         // Few enough that the code of all is at hand, many enough that a submission takes little of each.
         let (launches, rounds) = (8.min(400_000 / n).max(1), (50_000 / n).max(1));

@@ -69,7 +69,12 @@ impl Work {
         let bytes = self.out.bytes();
         let read = Segment { steps: vec![SegmentStep::Download { slot: 0, bytes, read: 0 }] };
         let cell = breakeven_device::ReadCell::new();
-        let binding = Binding { buffers: vec![self.out.clone()], uploads: Vec::new(), reads: vec![cell.clone()] };
+        let binding = Binding {
+            buffers: vec![self.out.clone()],
+            uploads: Vec::new(),
+            reads: vec![cell.clone()],
+            ..Binding::default()
+        };
         device.submit(&device.prepare(&read).expect("a read"), binding, Lane::CopyOut, &[]).expect("it is read");
         cell.take().expect("filled").to_vec()
     }
@@ -84,7 +89,7 @@ fn random(kernel: &Kernel, seed: u64) -> [Vec<u8>; 2] {
 fn write(device: &CpuDevice, to: &Buffer, bytes: &[u8]) {
     let upload = Segment { steps: vec![SegmentStep::Upload { upload: 0, slot: 0 }] };
     let uploads = vec![HostBytes::from_vec(bytes.to_vec())];
-    let binding = Binding { buffers: vec![to.clone()], uploads, reads: Vec::new() };
+    let binding = Binding { buffers: vec![to.clone()], uploads, reads: Vec::new(), ..Binding::default() };
     device.submit(&device.prepare(&upload).expect("an upload"), binding, Lane::CopyIn, &[]).expect("it is written");
 }
 

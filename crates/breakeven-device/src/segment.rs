@@ -55,4 +55,6 @@ pub struct Binding {
     pub uploads: Vec<HostBytes>,
     /// Cells that downloads fill.
     pub reads: Vec<ReadCell>,
+    /// Whether the device measures its kernels, where that costs something: a GPU's marks take about as long as a small kernel.
+    pub timed: bool,
 }

@@ -9,7 +9,7 @@ pub struct Timing {
     pub upload: Duration,
     /// Encoding and submitting, on the host.
     pub dispatch: Duration,
-    /// Kernels, as the device tells; `None` where it does not.
+    /// Kernels, as the device tells; `None` where it does not, or was not asked to.
     pub kernel: Option<Duration>,
     /// Moving results to the host.
     pub read: Duration,

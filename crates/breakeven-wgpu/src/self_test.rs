@@ -50,7 +50,7 @@ fn run(device: &WgpuDevice, kernel: Kernel, inputs: Vec<HostBytes>, bytes: u64) 
     steps.push(SegmentStep::Launch(Box::new(launch)));
     steps.push(SegmentStep::Download { slot: count, bytes, read: 0 });
     let read = ReadCell::new();
-    let binding = Binding { buffers, uploads: inputs, reads: vec![read.clone()] };
+    let binding = Binding { buffers, uploads: inputs, reads: vec![read.clone()], ..Binding::default() };
     let ticket = device.submit(&device.prepare(&Segment { steps })?, binding, Lane::Compute, &[])?;
     device.wait(ticket, Deadline::after(Duration::from_secs(30)))?;
     Ok(read.take().unwrap_or_else(|| HostMemory::zeroed(0)))

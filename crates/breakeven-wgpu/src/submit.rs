@@ -54,7 +54,7 @@ pub(crate) fn submit(gpu: &Arc<Gpu>, work: &WgpuPrepared, binding: &Binding) -> 
     let start = Instant::now();
     let groups = work.groups(gpu, &raws, scratch_raw)?;
     let has_pass = work.steps.iter().any(|s| matches!(s, Step::Pass(_)));
-    load.clock = if has_pass { gpu.staging.clock(gpu) } else { None };
+    load.clock = if has_pass && binding.timed { gpu.staging.clock(gpu) } else { None };
     let marks = Arc::new(Marks::default());
     let index = gpu.guarded(|| {
         let commands = encode(gpu, work, &raws, &groups, &load);

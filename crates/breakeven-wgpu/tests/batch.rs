@@ -66,6 +66,7 @@ fn run(device: &WgpuDevice, launches: &[Launch], buffers: &[usize], start: &[Vec
         buffers: buffers.iter().map(|&b| memory[b].clone()).collect(),
         uploads: start.iter().map(|b| HostBytes::from_vec(b.clone())).collect(),
         reads: reads.clone(),
+        ..Binding::default()
     };
     let before = device.counters().dispatches;
     let ticket = device.submit(&work, binding, Lane::Compute, &[]).unwrap();

@@ -48,7 +48,8 @@ fn twenty_launches_are_one_pass_and_one_submit() {
             let before = device.counters();
             let read = ReadCell::new();
             let uploads = vec![HostBytes::from_vec(values.clone())];
-            let binding = Binding { buffers: buffers.clone(), uploads, reads: vec![read.clone()] };
+            let timed = again == 1;
+            let binding = Binding { buffers: buffers.clone(), uploads, reads: vec![read.clone()], timed };
             let ticket = device.submit(&work, binding, Lane::Compute, &[]).unwrap();
             let timing = device.wait(ticket, soon()).unwrap();
             assert_eq!(read.take().unwrap().elements::<f32>(), values);
@@ -57,7 +58,9 @@ fn twenty_launches_are_one_pass_and_one_submit() {
             assert_eq!(after.dispatches - before.dispatches, 20);
             assert_eq!((after.uploads - before.uploads, after.reads - before.reads), (1, 1));
             assert_eq!(after.bind_groups - before.bind_groups, if again == 0 { 20 } else { 0 });
-            assert!(timing.kernel.is_none_or(|t| t < Duration::from_secs(5)), "{timing:?}");
+            assert!(timing.kernel.is_none_or(|t| timed && t < Duration::from_secs(5)), "{timing:?}");
+            let lavapipe = device.info().name.contains("llvmpipe");
+            assert!(timing.kernel.is_some() || !timed || !lavapipe, "lavapipe measures kernels that are timed");
         }
     }
 }
@@ -74,7 +77,8 @@ fn a_lone_read_completes_by_polling_alone() {
         });
         let read = ReadCell::new();
         let uploads = vec![HostBytes::from_vec(vec![1.0f32, -2.0, 3.0])];
-        let binding = Binding { buffers: vec![alloc(&device, 12)], uploads, reads: vec![read.clone()] };
+        let binding =
+            Binding { buffers: vec![alloc(&device, 12)], uploads, reads: vec![read.clone()], ..Binding::default() };
         let ticket = device.submit(&work.unwrap(), binding, Lane::Compute, &[]).unwrap();
         let deadline = soon();
         while device.poll(ticket) == Status::Pending {
@@ -101,7 +105,8 @@ fn a_buffer_may_be_input_twice_and_output() {
             let one = alloc(&device, 4 * n as u64);
             let read = ReadCell::new();
             let uploads = vec![HostBytes::from_vec(values.clone())];
-            let binding = Binding { buffers: vec![one; buffers], uploads, reads: vec![read.clone()] };
+            let binding =
+                Binding { buffers: vec![one; buffers], uploads, reads: vec![read.clone()], ..Binding::default() };
             let ticket = device.submit(&work, binding, Lane::Compute, &[]).unwrap();
             device.wait(ticket, soon()).unwrap();
             assert_eq!(read.take().unwrap().elements::<f32>(), double);
@@ -200,7 +205,12 @@ fn a_loop_of_uploads_stays_within_its_bounds() {
     let bytes = HostBytes::from_vec(vec![7u8; 1 << 20]);
     let mut last = None;
     for _ in 0..100 {
-        let binding = Binding { buffers: vec![buffer.clone()], uploads: vec![bytes.clone()], reads: vec![] };
+        let binding = Binding {
+            buffers: vec![buffer.clone()],
+            uploads: vec![bytes.clone()],
+            reads: vec![],
+            ..Binding::default()
+        };
         let ticket = match device.submit(&work, binding.clone(), Lane::CopyIn, &[]) {
             Err(DeviceError::Busy) => {
                 device.wait(last.expect("something is in flight"), soon()).unwrap();
@@ -223,7 +233,8 @@ fn two_reads_in_flight_do_not_share_memory() {
     let submit = |value: f32| {
         let read = ReadCell::new();
         let uploads = vec![HostBytes::from_vec(vec![value])];
-        let binding = Binding { buffers: vec![buffer.clone()], uploads, reads: vec![read.clone()] };
+        let binding =
+            Binding { buffers: vec![buffer.clone()], uploads, reads: vec![read.clone()], ..Binding::default() };
         (device.submit(&work, binding, Lane::CopyOut, &[]).unwrap(), read)
     };
     let all: Vec<_> = (0..8).map(|i| submit(i as f32)).collect();
@@ -241,8 +252,12 @@ fn work_of_size_zero_binds_nothing() {
         let steps = vec![map("neg", 0, &[0], 1), SegmentStep::Download { slot: 1, bytes: 0, read: 0 }];
         let work = device.prepare(&Segment { steps }).unwrap();
         let read = ReadCell::new();
-        let binding =
-            Binding { buffers: vec![alloc(&device, 0), alloc(&device, 0)], uploads: vec![], reads: vec![read.clone()] };
+        let binding = Binding {
+            buffers: vec![alloc(&device, 0), alloc(&device, 0)],
+            uploads: vec![],
+            reads: vec![read.clone()],
+            ..Binding::default()
+        };
         device.wait(device.submit(&work, binding, Lane::Compute, &[]).unwrap(), soon()).unwrap();
         assert_eq!(read.take().unwrap().len(), 0);
         assert_eq!(device.counters().dispatches, before.dispatches);
@@ -297,7 +312,7 @@ fn threads_share_a_device() {
                         let read = ReadCell::new();
                         let buffers = vec![alloc(device, 4 * n as u64), alloc(device, 4 * n as u64)];
                         let uploads = vec![HostBytes::from_vec(vec![value; n])];
-                        let binding = Binding { buffers, uploads, reads: vec![read.clone()] };
+                        let binding = Binding { buffers, uploads, reads: vec![read.clone()], ..Binding::default() };
                         let ticket = device.submit(work, binding, Lane::Compute, &[]).unwrap();
                         device.wait(ticket, soon()).unwrap();
                         assert_eq!(read.take().unwrap().elements::<f32>(), vec![-value; n]);

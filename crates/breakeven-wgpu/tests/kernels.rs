@@ -38,6 +38,20 @@ fn long_rows_are_folded_in_chunks() {
     }
 }
 
+/// Neighbouring rows lie nearer than neighbouring elements: each invocation folds a row, or a chunk of it.
+#[test]
+fn rows_that_lie_across_are_folded_in_chunks() {
+    for device in devices() {
+        let mut random = Random::new(16);
+        for fold in [Fold::Sum, Fold::Min, Fold::ArgMax, Fold::Moments] {
+            for (rows, length) in [(70, 9), (5, 65), (300, 1000), (33, 4097)] {
+                let kernel = kernels::reduce_across(&mut random, fold, rows, length);
+                check(&device, &kernel, &mut random, 1e-4);
+            }
+        }
+    }
+}
+
 #[test]
 fn rows_are_right_at_every_length_and_view() {
     let kinds = [
@@ -49,7 +63,7 @@ fn rows_are_right_at_every_length_and_view() {
     for device in devices() {
         let mut random = Random::new(13);
         for kind in kinds {
-            for length in [1, 4, 31, 32, 33, 128, 384, 1000, 4096, 5001] {
+            for length in [1, 4, 31, 32, 33, 128, 384, 1000, 4096, 5001, 16_384, 16_500] {
                 check(&device, &kernels::row_wise(&mut random, kind, &Shape::from([2, 3]), length), &mut random, 1e-5);
             }
         }
@@ -67,6 +81,14 @@ fn matrix_products_are_right_for_every_tile_and_view() {
             }
         }
         check(&device, &kernels::matmul(&mut random, &Shape::from([2, 3]), [9, 12, 8], true), &mut random, 1e-4);
+        for sizes in [[1, 700, 1], [1, 70, 900], [900, 70, 1], [2, 5, 1]] {
+            for views in [false, true] {
+                check(&device, &kernels::matmul(&mut random, &Shape::from(2), sizes, views), &mut random, 1e-4);
+            }
+        }
+        // Enough tiles that are narrow and that are low.
+        check(&device, &kernels::matmul(&mut random, &Shape::from(40), [100, 37, 20], false), &mut random, 1e-4);
+        check(&device, &kernels::matmul(&mut random, &Shape::from(40), [20, 37, 100], false), &mut random, 1e-4);
         // Enough tiles of side 64 and of side 128, and a sum that is split.
         check(&device, &kernels::matmul(&mut random, &Shape::from(32), [36, 12, 40], false), &mut random, 1e-4);
         check(&device, &kernels::matmul(&mut random, &Shape::from(128), [68, 4, 72], false), &mut random, 1e-4);

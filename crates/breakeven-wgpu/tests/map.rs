@@ -72,3 +72,39 @@ fn every_length_is_right_at_its_end() {
         }
     }
 }
+
+/// Inputs across the output pass through tiles, whole ones and parts, beside inputs that do not.
+#[test]
+fn what_lies_across_passes_through_tiles() {
+    let across = |shape: &[usize], axes: &[usize]| {
+        let mut stored = vec![0; shape.len()];
+        axes.iter().enumerate().for_each(|(axis, &of)| stored[of] = shape[axis]);
+        Layout::dense(Shape::from(&stored[..])).permute(axes)
+    };
+    for device in devices() {
+        let mut random = Random::new(21);
+        for shape in [&[33, 70][..], &[64, 32], &[3, 17, 40], &[2, 20, 3, 36]] {
+            // The last axis changes places with the longest one before it.
+            let last = shape.len() - 1;
+            let mut axes: Vec<usize> = (0..shape.len()).collect();
+            axes.swap(last, (0..last).max_by_key(|&axis| shape[axis]).unwrap());
+            for dtype in [DType::F32, DType::I64, DType::Bool, DType::U8, DType::F16] {
+                let copy = Kernel::Map(Map {
+                    expr: Expr::identity(dtype),
+                    params: vec![],
+                    inputs: vec![Operand::new(dtype, across(shape, &axes))],
+                    out: Operand::new(dtype, Layout::dense(Shape::from(shape))),
+                });
+                check(&device, &copy, &mut random, 0.0);
+            }
+            let inputs = [across(shape, &axes), Layout::dense(Shape::from(shape))];
+            let sum = Kernel::Map(Map {
+                expr: Expr::row(Row::named("sub").unwrap(), DType::F32),
+                params: vec![],
+                inputs: inputs.map(|layout| Operand::new(DType::F32, layout)).to_vec(),
+                out: Operand::new(DType::F32, Layout::dense(Shape::from(shape))),
+            });
+            check(&device, &sum, &mut random, 0.0);
+        }
+    }
+}

@@ -29,12 +29,14 @@ fn explanations_say_what_was_asked_and_what_ran() {
         assert!(told.contains(&asked) && told.contains(" products"), "{told}");
         let report = engine.run(&[&product]).expect("it runs");
         assert!(report.to_string().contains(" products"), "{report}");
-        let products = report.plan.decisions.iter().find_map(|d| d.products.clone()).expect("one decision has products");
+        let products =
+            report.plan.decisions.iter().find_map(|d| d.products.clone()).expect("one decision has products");
         let got = product.to_vec::<f32>().expect("it was computed");
         let want = if products.starts_with("bf16") { 8.0 } else { 8.0 + 8.0 / 256.0 };
         assert_eq!(got, [want; 64], "{products}");
     }
-    let whole = engine.full(DType::F64, 1.0, [8, 8]).matmul_with(&engine.full(DType::F64, 1.0, [8, 8]), Precision::Medium);
+    let whole =
+        engine.full(DType::F64, 1.0, [8, 8]).matmul_with(&engine.full(DType::F64, 1.0, [8, 8]), Precision::Medium);
     assert!(!text(&engine, &whole).contains("precision"), "f64 does not depend on it");
 }
 

@@ -115,7 +115,7 @@ impl<'a> Carrier<'a> {
         let buffers: Vec<Buffer> = self.plan.slots.iter().map(one).collect::<Result<_>>()?;
         let fill = |slot: usize| SegmentStep::Upload { upload: slot, slot };
         let uploads = self.plan.slots.iter().map(|s| HostBytes::from_vec(vec![0xFFu8; s.bytes as usize])).collect();
-        let binding = Binding { buffers: buffers.clone(), uploads, reads: vec![] };
+        let binding = Binding { buffers: buffers.clone(), uploads, reads: vec![], ..Binding::default() };
         carry_out(self.device, (0..buffers.len()).map(fill).collect(), binding)?;
         Ok(buffers)
     }

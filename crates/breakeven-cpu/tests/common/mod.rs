@@ -162,6 +162,7 @@ pub fn buffer(device: &dyn Device, bytes: &[u8]) -> Buffer {
         buffers: vec![buffer.clone()],
         uploads: vec![HostBytes::from_vec(bytes.to_vec())],
         reads: Vec::new(),
+        ..Binding::default()
     };
     let prepared = device.prepare(&segment).expect("an upload");
     device.submit(&prepared, binding, Lane::CopyIn, &[]).expect("it is uploaded");

@@ -96,8 +96,12 @@ fn a_forgotten_after_is_an_error_not_a_race() {
     let (device, _) = device(&[]);
     let stream = Stream::new(&device);
     let (x, y) = (stream.buffer(), stream.buffer());
-    let given =
-        Binding { buffers: vec![x.clone()], uploads: vec![HostBytes::from_vec(vec![1.0f32; N])], reads: vec![] };
+    let given = Binding {
+        buffers: vec![x.clone()],
+        uploads: vec![HostBytes::from_vec(vec![1.0f32; N])],
+        reads: vec![],
+        ..Binding::default()
+    };
     device.submit(&stream.stages[0], given, Lane::CopyIn, &[]).unwrap();
     let both = Binding { buffers: vec![x, y], ..Binding::default() };
     let error = device.submit(&stream.stages[1], both, Lane::Compute, &[]).unwrap_err();
@@ -131,7 +135,8 @@ fn a_launch_has_two_outputs_and_a_workspace_and_a_segment_is_replayed_with_other
         let rows: Vec<f32> = (0..12).map(|i| base + (i % 3) as f32).collect();
         let reads = vec![ReadCell::new(), ReadCell::new()];
         let buffers = vec![alloc(48), alloc(16), alloc(16), alloc(64)];
-        let binding = Binding { buffers, uploads: vec![HostBytes::from_vec(rows)], reads: reads.clone() };
+        let binding =
+            Binding { buffers, uploads: vec![HostBytes::from_vec(rows)], reads: reads.clone(), ..Binding::default() };
         let ticket = device.submit(&work, binding, Lane::Compute, &[]).unwrap();
         device.wait(ticket, Deadline::after(Duration::from_secs(1))).unwrap();
         assert_eq!(reads[0].take().unwrap().elements::<f32>(), [base + 1.0; 4]);
@@ -167,7 +172,12 @@ fn busy_refuses_once_and_a_loss_is_for_good() {
     let submit = || {
         let buffers = vec![device.alloc(4 * N as u64, MemoryKind::Resident)?];
         let uploads = vec![HostBytes::from_vec(vec![1.0f32; N])];
-        device.submit(&stream.stages[0], Binding { buffers, uploads, reads: vec![] }, Lane::CopyIn, &[])
+        device.submit(
+            &stream.stages[0],
+            Binding { buffers, uploads, reads: vec![], ..Binding::default() },
+            Lane::CopyIn,
+            &[],
+        )
     };
     assert_eq!(submit(), Err(DeviceError::Busy));
     let ticket = submit().unwrap();

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use breakeven_ir::{Body, DType, Map, Unsupported};
 
+use super::tiled::Tiling;
 use super::{Dispatch, Plan, body_of};
 use crate::wgsl::{
     Access, GROUP, Shader, Stored, Tensor, Walk, Want, Width, bind_members, declare, finish, function, type_name,
@@ -40,6 +41,8 @@ pub(super) struct Member<'a> {
 pub(super) struct Form {
     /// One invocation computes four elements.
     quads: bool,
+    /// Tiles pass through workgroup memory.
+    tiling: Option<Tiling>,
     axes: usize,
     reaches: Vec<Reach>,
     stored: Vec<Stored>,
@@ -86,10 +89,14 @@ impl<'a> Member<'a> {
         let layouts: Vec<_> = tensors.iter().map(|t| &t.layout).collect();
         let walk = Walk::along(&tensors[last].layout.shape, &layouts, last);
         let stored: Vec<Stored> = tensors.iter().map(|t| t.stored).collect();
-        let quads = walk.is_dense(last) && tensors[last].is_aligned() && stored[last].width() != Width::Pair;
+        let tiling = is_of_words(&walk, last, stored[last]).then(|| Tiling::new(&walk)).flatten();
+        let quads = tiling.is_none()
+            && walk.is_dense(last)
+            && tensors[last].is_aligned()
+            && stored[last].width() != Width::Pair;
         let by_quads = if quads { last } else { 0 };
         let reaches = (0..by_quads).map(|t| reach(&walk, t, &tensors[t])).collect();
-        let form = Form { quads, axes: walk.dims.len(), reaches, stored };
+        let form = Form { quads, tiling, axes: walk.dims.len(), reaches, stored };
         Member { form, params, tensors, walk }
     }
 
@@ -103,6 +110,9 @@ impl<'a> Member<'a> {
 
     /// Workgroups that compute it.
     pub fn groups(&self) -> u64 {
+        if let Some(tiling) = &self.form.tiling {
+            return tiling.groups(&self.walk);
+        }
         self.elements().div_ceil(u64::from(GROUP) * if self.form.quads { 4 } else { 1 })
     }
 
@@ -115,6 +125,10 @@ impl<'a> Member<'a> {
     }
 
     fn write(&self, shader: &mut Shader, body: &Body, accesses: &[Access]) -> String {
+        if let Some(tiling) = &self.form.tiling {
+            function(shader, "element", &types(&self.tensors), body, self.params);
+            return tiling.write(shader, &self.walk, &self.tensors, accesses);
+        }
         shader.arg("n", self.elements() as u32);
         if self.form.quads { self.by_quads(shader, body, accesses) } else { self.by_elements(shader, body, accesses) }
     }
@@ -160,6 +174,11 @@ impl<'a> Member<'a> {
         .expect("strings take text");
         main
     }
+}
+
+/// True where operand `t` is dense and neighbours do not share words, so that any invocation may write any element.
+fn is_of_words(walk: &Walk, t: usize, stored: Stored) -> bool {
+    walk.is_dense(t) && !stored.is_packed()
 }
 
 /// How quads of the walk reach input `t`.

@@ -12,6 +12,7 @@ mod rows;
 mod scan;
 mod scatter;
 mod sort;
+mod tiled;
 mod touch;
 
 pub use batch::{Planned, plan_all};

@@ -4,12 +4,27 @@ use std::fmt::Write;
 
 use breakeven_ir::{Body, DType, RowWise, RowWiseKernel, Unsupported};
 
-use super::rows::{Rows, lanes, tree, types};
+use super::rows::{Rows, lanes, quads, tree, types};
 use super::{Dispatch, Plan, body_of, pack, word_output};
 use crate::wgsl::{GROUP, Shader, Tensor, bind, function};
 
 /// Quads of a row that one invocation holds; longer rows are read again.
-const MOST_HELD: usize = 4;
+const MOST_HELD: usize = 16;
+
+/// The larger one; of NaN and a number either.
+const MOST: &str = "fn f_most(a: f32, b: f32) -> f32 { return max(a, b); }\n";
+
+/// e^x of what is not above 0, as the row `exp` has it, but 0 where that is below the normal numbers: beside the largest
+/// element of a row, which gives 1, that is nothing. NaN stays: its comparison is one of bits.
+const DECAY: &str = "fn f_decay(x: f32) -> f32 {
+    let n = round(x * 1.442695);
+    let r = n * 2.1219444e-4 + (n * -0.69335938 + x);
+    let p = (((((r * 1.3935354e-3 + 8.363297e-3) * r + 4.1666463e-2) * r + 0.16666576) * r + 0.5) * r + 1.0) * r + 1.0;
+    let size = bitcast<u32>(x) & 0x7fffffffu;
+    let is_small = size - 0x42aeac50u <= 0x7f800000u - 0x42aeac50u;
+    return select(p * bitcast<f32>(u32(i32(n) + 127) << 23u), 0.0, is_small);
+}
+";
 
 /// Iterations that some drivers do in one loop: they stop silently after as many.
 const MOST_ITERATIONS: usize = 65_535;
@@ -24,7 +39,7 @@ pub(super) fn plan(
         return Err(Unsupported(format!("WGSL has no 64-bit floats, so there is no {} of f64", k.kind.name())));
     }
     let out = outs.remove(0);
-    let lanes = lanes(k.length);
+    let lanes = lanes(k.length, quads(inputs.len()));
     if k.length.div_ceil(4 * lanes as usize) > MOST_ITERATIONS {
         return Err(Unsupported(format!("a row of {} elements is longer than one workgroup works on", k.length)));
     }
@@ -105,7 +120,11 @@ impl Writer<'_> {
     /// `x`, which later passes see only where the row is held.
     fn each(&self, main: &mut String, step: &str) {
         let lanes = self.lanes;
-        let mask = "let m = vec4<bool>(true, i + 1u < length, i + 2u < length, i + 3u < length);\n";
+        let mask = if self.is_whole() {
+            "let m = vec4<bool>(true);\n"
+        } else {
+            "let m = vec4<bool>(true, i + 1u < length, i + 2u < length, i + 3u < length);\n"
+        };
         if let Some(quads) = self.held {
             for q in 0..quads {
                 write!(
@@ -137,41 +156,48 @@ impl Writer<'_> {
         self.each(main, &step);
     }
 
+    /// No quad reaches behind the end of its row.
+    fn is_whole(&self) -> bool {
+        self.k.length.is_multiple_of(4)
+    }
+
     fn sum_tree(&self, shader: &mut Shader) {
         shader.function("f_plus", "fn f_plus(a: f32, b: f32) -> f32 { return a + b; }\n");
         tree(shader, "sum", "f32", "f_plus", self.lanes);
     }
 
+    /// NaN need not survive the search for the largest element: it makes the sum NaN, and with it the whole row.
     fn softmax(&self, shader: &mut Shader, main: &mut String, logarithm: bool) {
-        shader.need("f_larger");
         shader.need("f_bits");
-        shader.define(breakeven_ir::Prim::Exp);
+        shader.function("f_most", MOST);
+        shader.function("f_decay", DECAY);
         shader.define(breakeven_ir::Prim::Ln);
-        tree(shader, "max", "f32", "f_larger", self.lanes);
+        tree(shader, "max", "f32", "f_most", self.lanes);
         self.sum_tree(shader);
-        *main += "let low = f_bits(0xff800000u);\nvar top = low;\n";
-        let larger = |l: usize| format!("top = f_larger(top, select(low, x[{l}], m[{l}]));\n");
-        self.each(main, &(0..4).map(larger).collect::<String>());
-        *main += "top = tree_max(lid, top);\nvar total = vec4<f32>();\n";
+        *main += "let low = f_bits(0xff800000u);\nvar tops = vec4<f32>(low);\n";
+        let seen = if self.is_whole() { "x" } else { "select(vec4<f32>(low), x, m)" };
+        self.each(main, &format!("tops = max(tops, {seen});\n"));
+        *main += "let top = tree_max(lid, max(max(tops.x, tops.y), max(tops.z, tops.w)));\nvar total = vec4<f32>();\n";
         let held = self.held.is_some() && !logarithm;
         let keep = if held { "x = e;\n" } else { "" };
-        let exp = "vec4<f32>(f_exp(x.x - top), f_exp(x.y - top), f_exp(x.z - top), f_exp(x.w - top))";
-        self.each(main, &format!("let e = {exp};\n{keep}total += select(vec4<f32>(), e, m);\n"));
-        *main += "let sum = tree_sum(lid, (total.x + total.y) + (total.z + total.w));\n";
+        let exp = "vec4<f32>(f_decay(x.x - top), f_decay(x.y - top), f_decay(x.z - top), f_decay(x.w - top))";
+        let part = if self.is_whole() { "e" } else { "select(vec4<f32>(), e, m)" };
+        self.each(main, &format!("let e = {exp};\n{keep}total += {part};\n"));
+        *main += "let sum = tree_sum(lid, (total.x + total.y) + (total.z + total.w));\nlet share = 1.0 / sum;\n";
         match (logarithm, held) {
             (true, _) => {
                 *main += "let log_sum = f_ln(sum);\n";
                 self.store(main, "(x - top) - log_sum");
             }
-            (false, true) => self.store(main, "x / sum"),
-            (false, false) => self.store(main, &format!("{exp} / sum")),
+            (false, true) => self.store(main, "x * share"),
+            (false, false) => self.store(main, &format!("{exp} * share")),
         }
     }
 
     /// The largest magnitude, and the power of two that keeps squares finite, as `scale`.
     fn scale(&self, shader: &mut Shader, main: &mut String) {
-        let text = "fn f_most(a: f32, b: f32) -> f32 { return max(a, b); }\n\
-            fn f_scale(most: f32) -> f32 {\n    let e = (bitcast<u32>(most) >> 23u) & 255u;\n    \
+        shader.function("f_most", MOST);
+        let text = "fn f_scale(most: f32) -> f32 {\n    let e = (bitcast<u32>(most) >> 23u) & 255u;\n    \
             return select(1.0, bitcast<f32>((254u - min(e, 253u)) << 23u), e > 180u && e < 255u);\n}\n";
         shader.function("f_scale", text);
         tree(shader, "most", "f32", "f_most", self.lanes);
@@ -196,8 +222,8 @@ impl Writer<'_> {
             let squares = tree_sum(lid, (square.x + square.y) + (square.z + square.w));\n\
             let variance = squares / count - centre * centre;\n\
             let spread = select(variance, 0.0, variance < 0.0) + bitcast<f32>(args.epsilon) * scale * scale;\n\
-            let deviation = sqrt(select(spread, max(spread, 1e-30), scale != 1.0));\n";
-        self.store(main, "((x * scale - mean) - centre) / deviation");
+            let deviation = sqrt(select(spread, max(spread, 1e-30), scale != 1.0));\nlet grow = 1.0 / deviation;\n";
+        self.store(main, "((x * scale - mean) - centre) * grow");
     }
 
     fn rms_norm(&self, shader: &mut Shader, main: &mut String, epsilon: f32) {
@@ -210,8 +236,8 @@ impl Writer<'_> {
         self.each(main, "let d = select(vec4<f32>(), x * scale, m);\nsquare += d * d;\n");
         *main += "let squares = tree_sum(lid, (square.x + square.y) + (square.z + square.w));\n\
             let spread = squares / f32(args.length) + bitcast<f32>(args.epsilon) * scale * scale;\n\
-            let deviation = sqrt(select(spread, max(spread, 1e-30), scale != 1.0));\n";
-        self.store(main, "(x * scale) / deviation");
+            let deviation = sqrt(select(spread, max(spread, 1e-30), scale != 1.0));\nlet grow = 1.0 / deviation;\n";
+        self.store(main, "(x * scale) * grow");
     }
 
     /// The mean is the sum of `x * shrink`, times `grow`: no sum of finite elements overflows.

@@ -6,15 +6,17 @@ use breakeven_ir::DType;
 
 use crate::wgsl::{Access, GROUP, Shader, Tensor, Walk, Width, type_name};
 
-/// Invocations that share a row of `length` elements, four neighbours each at a time. Short rows share a workgroup, so
-/// that none of its invocations idle; a workgroup is never left for a row alone that a part of it can hold.
-pub(super) fn lanes(length: usize) -> u32 {
-    match length {
-        0..=32 => 8,
-        33..=128 => 32,
-        129..=512 => 128,
-        _ => GROUP,
-    }
+/// Quads of a row that one invocation takes of each of some operands, where the row is long enough: several loads are then
+/// under way at once, and few invocations have to wait for each other.
+pub(super) fn quads(operands: usize) -> usize {
+    (4 / operands.max(1)).max(1)
+}
+
+/// Invocations that share a row of `length` elements, of which each takes `quads` quads. Short rows share a workgroup, so
+/// that none of its invocations idle.
+pub(super) fn lanes(length: usize, quads: usize) -> u32 {
+    let wanted = length.div_ceil(4 * quads).next_power_of_two();
+    wanted.clamp(8, GROUP as usize) as u32
 }
 
 /// How a quad of a row finds its elements in an operand.
@@ -69,11 +71,12 @@ impl Rows {
         self.tensors.iter().enumerate().map(want).collect()
     }
 
-    /// True when neighbouring rows lie nearer to each other in operand 0 than neighbouring elements of a row.
+    /// True when neighbouring rows lie nearer to each other than neighbouring elements of a row, in the first operand that
+    /// has different elements for both.
     pub fn is_across(&self) -> bool {
-        let step = |walk: &Walk| walk.strides[0].last().map_or(0, |s| s.unsigned_abs());
-        let (along, across) = (step(&self.inner), step(&self.outer));
-        across != 0 && along > across
+        let step = |walk: &Walk, t: usize| walk.strides[t].last().map_or(0, |s| s.unsigned_abs());
+        let steps = |t: usize| (step(&self.inner, t), step(&self.outer, t));
+        (0..self.tensors.len()).map(steps).find(|&(along, across)| along * across != 0).is_some_and(|(a, b)| a > b)
     }
 
     /// Writes the functions that `fetch` and `keep` call for operand `t`.

@@ -79,7 +79,7 @@ impl Scan {
     /// `before` holds what all chunks before each one fold to.
     fn dispatch(&self, input: Tensor, before: Option<&Tensor>, out: Tensor) -> Dispatch {
         let dtype = input.stored.dtype;
-        let lanes = lanes(self.length);
+        let lanes = lanes(self.length, 1);
         let tile = 4 * lanes as usize;
         let chunk = CHUNK.min(self.length.next_multiple_of(tile));
         let chunks = self.length.div_ceil(chunk);

@@ -44,6 +44,15 @@ pub fn reduce(random: &mut Random, fold: Fold, dtype: DType, outer: &Shape, inne
     })
 }
 
+/// A fold of the columns of a matrix.
+pub fn reduce_across(random: &mut Random, fold: Fold, rows: usize, length: usize) -> Kernel {
+    let Kernel::Reduce(mut kernel) = reduce(random, fold, DType::F32, &Shape::from(rows), &Shape::from(length)) else {
+        unreachable!("it makes a reduction");
+    };
+    kernel.inputs[0].layout = Layout::dense([length, rows]).permute(&[1, 0]);
+    Kernel::Reduce(kernel)
+}
+
 pub fn row_wise(random: &mut Random, kind: RowWise, outer: &Shape, length: usize) -> Kernel {
     let shape = join(outer, &[length]);
     let mut operand = |read| view(random, DType::F32, shape.clone(), read);

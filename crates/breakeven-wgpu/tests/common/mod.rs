@@ -113,7 +113,9 @@ pub fn run(device: &WgpuDevice, kernel: &Kernel, inputs: &[Vec<u8>], outputs: &[
     let buffers = all.iter().map(|b| alloc(device, b.len() as u64)).collect();
     let uploads = all.iter().map(|b| HostBytes::from_vec((*b).clone())).collect();
     let reads: Vec<ReadCell> = outputs.iter().map(|_| ReadCell::new()).collect();
-    let ticket = device.submit(&work, Binding { buffers, uploads, reads: reads.clone() }, Lane::Compute, &[]).unwrap();
+    let ticket = device
+        .submit(&work, Binding { buffers, uploads, reads: reads.clone(), ..Binding::default() }, Lane::Compute, &[])
+        .unwrap();
     device.wait(ticket, Deadline::after(Duration::from_mins(10))).unwrap();
     reads.iter().map(|r| r.take().expect("a read is filled when its submission is done")).collect()
 }

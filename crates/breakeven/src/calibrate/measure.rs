@@ -71,7 +71,11 @@ impl Bench<'_> {
     pub fn copy(&self, step: &SegmentStep, bytes: usize, times: usize) -> Result<(Sample, Sample), DeviceError> {
         let buffers = vec![self.device.alloc(bytes as u64, MemoryKind::Resident)?];
         let uploads = vec![HostBytes::from_vec(vec![0x3Fu8; bytes])];
-        self.once_and_often(step, &Binding { buffers, uploads, reads: vec![ReadCell::new()] }, times)
+        self.once_and_often(
+            step,
+            &Binding { buffers, uploads, reads: vec![ReadCell::new()], ..Binding::default() },
+            times,
+        )
     }
 
     /// In turns, so that both meet the same weather.
@@ -122,7 +126,8 @@ impl Bench<'_> {
     fn holding(&self, bytes: HostBytes) -> Result<Buffer, DeviceError> {
         let buffer = self.device.alloc(bytes.len() as u64, MemoryKind::Resident)?;
         let work = self.device.prepare(&Segment { steps: vec![SegmentStep::Upload { upload: 0, slot: 0 }] })?;
-        let binding = Binding { buffers: vec![buffer.clone()], uploads: vec![bytes], reads: vec![] };
+        let binding =
+            Binding { buffers: vec![buffer.clone()], uploads: vec![bytes], reads: vec![], ..Binding::default() };
         let ticket = self.device.submit(&work, binding, Lane::Compute, &[])?;
         self.device.wait(ticket, limit())?;
         Ok(buffer)

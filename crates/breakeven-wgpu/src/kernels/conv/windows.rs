@@ -6,7 +6,7 @@ use std::fmt::Write;
 use breakeven_ir::{ConvKernel, DType};
 
 use super::super::matmul::Tile;
-use crate::wgsl::{Access, GROUP, Shader, Tensor, Walk, cast, type_name};
+use crate::wgsl::{Access, Shader, Tensor, Walk, cast, type_name};
 
 /// Names what windows along each axis are made of among the arguments.
 pub(super) fn axes(shader: &mut Shader, k: &ConvKernel) {
@@ -80,8 +80,8 @@ impl Windows<'_> {
         access.load(shader, &format!("operand{t}"));
         axes(shader, k);
         shader.arg("xc", k.x.layout.strides[2] as u32);
-        shader.shared(&format!("tile{t}"), &format!("array<vec4<{kind}>, {}>", 2 * GROUP));
-        let quads = tile.side / 4;
+        shader.shared(&format!("tile{t}"), &format!("array<vec4<{kind}>, {}>", 2 * tile.quads(t)));
+        let quads = tile.sides[t] / 4;
         let mut text = format!(
             "fn fetch{t}(base: u32, column: u32, term: u32, stop: u32, lid: u32) -> vec4<{kind}> {{\n    \
              let x = column + (lid % {quads}u) * 4u;\n    let p = term + lid / {quads}u;\n    var v = vec4<{kind}>();\n    \

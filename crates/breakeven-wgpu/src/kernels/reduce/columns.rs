@@ -6,6 +6,8 @@ use crate::wgsl::{GROUP, Shader};
 
 /// Elements that are folded together before they join the rest, so that errors grow with the root of the length.
 const BLOCK: u32 = 32;
+/// Elements that are loaded before the first of them is added.
+const AT_ONCE: u32 = 8;
 
 pub(super) fn dispatch(stage: &Stage<'_>) -> Dispatch {
     let mut shader = Shader::default();
@@ -13,10 +15,16 @@ pub(super) fn dispatch(stage: &Stage<'_>) -> Dispatch {
     let algebra = algebra::write(&mut shader, stage);
     algebra::write_value(&mut shader, stage, &algebra);
     let step = algebra::add(stage, "part", "f_value(o, i)", "i");
+    let load = |l: u32| format!("let v{l} = f_value(o, i + {l}u);\n");
+    let add = |l: u32| algebra::add(stage, "part", &format!("v{l}"), &format!("i + {l}u")) + "\n";
+    let steps = (0..AT_ONCE).map(load).chain((0..AT_ONCE).map(add)).collect::<Vec<_>>().concat();
     let main = format!(
         "{}var a = f_unit();\nfor (var b = first; b < last; b += {BLOCK}u) {{\nvar part = f_unit();\n\
-         let stop = min(b + {BLOCK}u, last);\nfor (var i = b; i < stop; i += 1u) {{ {step} }}\na = f_join(a, part);\n}}\n{}",
+         let stop = min(b + {BLOCK}u, last);\nvar i = b;\n\
+         for (; i + {}u < stop; i += {AT_ONCE}u) {{\n{steps}}}\n\
+         for (; i < stop; i += 1u) {{ {step} }}\na = f_join(a, part);\n}}\n{}",
         start(stage),
+        AT_ONCE - 1,
         stage.finish(&algebra.fields, &algebra.done)
     );
     let (text, args) = shader.finish(&main);

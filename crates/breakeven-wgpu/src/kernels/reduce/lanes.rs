@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use super::super::Dispatch;
-use super::super::rows::{lanes, tree};
+use super::super::rows::{lanes, quads, tree};
 use super::{Stage, algebra};
 use crate::wgsl::{GROUP, Shader};
 
 pub(super) fn dispatch(stage: &Stage<'_>) -> Dispatch {
-    let lanes = lanes(stage.chunk.min(stage.length));
+    let lanes = lanes(stage.chunk.min(stage.length), quads(stage.rows.tensors().len()));
     let mut shader = Shader::default();
     let bound = stage.begin(&mut shader);
     let algebra = algebra::write(&mut shader, stage);
@@ -40,24 +40,42 @@ pub(super) fn start(stage: &Stage<'_>, lanes: u32) -> String {
     )
 }
 
-/// Writes the loop that adds every element: by quads where the operands allow it.
+/// Quads that are loaded before the first of them is added, so that memory is not waited for one quad at a time.
+const AT_ONCE: u32 = 4;
+
+/// Writes the loops that add every element: several quads at a time, then one by one up to the end.
 fn each(stage: &Stage<'_>, shader: &mut Shader, main: &mut String, lanes: u32, algebra: &algebra::Algebra) {
-    writeln!(main, "for (var i = first + lane * 4u; i < stop; i += {}u) {{", 4 * lanes).expect("strings take text");
     if stage.is_second {
         algebra::write_value(shader, stage, algebra);
-        for l in 0..4 {
-            let step = algebra::add(stage, &format!("a{l}"), &format!("f_value(o, i + {l}u)"), "i");
-            writeln!(main, "if i + {l}u < stop {{ {step} }}").expect("strings take text");
-        }
-    } else {
-        let count = stage.rows.tensors().len();
-        (0..count).for_each(|t| stage.rows.fetch(main, t));
-        for l in 0..4 {
-            let operands: Vec<String> = (0..count).map(|t| format!("x{t}_{l}")).collect();
-            let value = format!("pre({})", operands.join(", "));
-            let step = algebra::add(stage, &format!("a{l}"), &value, &format!("i + {l}u"));
-            writeln!(main, "if i + {l}u < stop {{ {step} }}").expect("strings take text");
-        }
     }
+    let span = 4 * lanes;
+    let far = (AT_ONCE - 1) * span + 3;
+    writeln!(main, "var i = first + lane * 4u;\nfor (; i + {far}u < stop; i += {}u) {{", AT_ONCE * span)
+        .expect("strings take text");
+    for quad in 0..AT_ONCE {
+        writeln!(main, "{{\nlet at = i + {}u;\n{{\nlet i = at;", quad * span).expect("strings take text");
+        add_quad(stage, main, |step, _| format!("{step}\n"));
+        *main += "}\n}\n";
+    }
+    writeln!(main, "}}\nfor (; i < stop; i += {span}u) {{").expect("strings take text");
+    add_quad(stage, main, |step, l| format!("if i + {l}u < stop {{ {step} }}\n"));
     *main += "}\n";
+}
+
+/// Writes the four steps that add the quad at `i`, each as `around` has it.
+fn add_quad(stage: &Stage<'_>, main: &mut String, around: impl Fn(&str, u32) -> String) {
+    let count = stage.rows.tensors().len();
+    if !stage.is_second {
+        (0..count).for_each(|t| stage.rows.fetch(main, t));
+    }
+    for l in 0..4 {
+        let (a, place) = (format!("a{l}"), format!("i + {l}u"));
+        let value = if stage.is_second {
+            format!("f_value(o, {place})")
+        } else {
+            let operands: Vec<String> = (0..count).map(|t| format!("x{t}_{l}")).collect();
+            format!("pre({})", operands.join(", "))
+        };
+        *main += &around(&algebra::add(stage, &a, &value, &place), l);
+    }
 }

@@ -16,8 +16,10 @@ use crate::wgsl::{Access, Shader, Tensor, function};
 
 /// Elements of a row that one workgroup folds.
 const CHUNK: usize = 16_384;
-/// Elements of a row that one invocation folds.
-const COLUMN_CHUNK: usize = 1024;
+/// Fewest and most elements of a row that one invocation folds.
+const COLUMN_CHUNK: (usize, usize) = (64, 1024);
+/// Invocations to aim at where each folds a chunk by itself: enough of them for a large device to have its memory busy.
+const INVOCATIONS: usize = 1 << 17;
 
 /// A reduction being written: one stage of it.
 struct Stage<'a> {
@@ -62,7 +64,7 @@ pub(super) fn plan(
     }
     let rows = Rows::new(&k.outer, &k.inner, inputs);
     let across = length > 0 && (length <= 8 || rows.is_across());
-    let chunk = if across { COLUMN_CHUNK } else { CHUNK };
+    let chunk = if across { column_chunk(length, k.outer.elements()) } else { CHUNK };
     let ends = (extras.len(), extras.into_iter().chain(words.iter().cloned()).collect());
     if length <= chunk {
         Stage::whole(k, bodies, rows, ends, length).push(plan, across);
@@ -71,6 +73,12 @@ pub(super) fn plan(
     }
     words.into_iter().zip(outs).for_each(|(words, out)| pack(plan, words, out));
     Ok(())
+}
+
+/// Elements that one invocation folds of rows of `length`, of which there are `rows`.
+fn column_chunk(length: usize, rows: usize) -> usize {
+    let (least, most) = COLUMN_CHUNK;
+    (length * rows).div_ceil(INVOCATIONS).next_multiple_of(32).clamp(least, most)
 }
 
 /// Bodies before and after.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::super::Dispatch;
-use super::super::rows::{lanes as lanes_of, tree};
+use super::super::rows::{lanes as lanes_of, quads, tree};
 use super::{Stage, algebra};
 use crate::wgsl::{GROUP, Shader};
 
@@ -20,7 +20,7 @@ fn results(stage: &Stage<'_>) -> String {
 }
 
 pub(super) fn lanes(stage: &Stage<'_>) -> Dispatch {
-    let lanes = lanes_of(stage.chunk.min(stage.length));
+    let lanes = lanes_of(stage.chunk.min(stage.length), quads(stage.rows.tensors().len()));
     let mut shader = Shader::default();
     let bound = stage.begin(&mut shader);
     shader.function("f_plus", "fn f_plus(a: f32, b: f32) -> f32 { return a + b; }\n");

@@ -1,0 +1,140 @@
+//! What the measurements share: buffers, submissions, and times after a warm-up.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use breakeven_device::{
+    Binding, Buffer, Deadline, Device, HostBytes, Lane, MemoryKind, Prepared, ReadCell, Segment, SegmentStep,
+};
+use breakeven_ir::{DType, Expr, Kernel, Launch, Layout, Operand, Row, Shape};
+use breakeven_wgpu::WgpuDevice;
+
+/// Work before the first time that counts: a card that was idle needs 0.3 s to raise its clock.
+const WARM_UP: Duration = Duration::from_millis(400);
+/// How long is measured, at least so many runs.
+const MEASURED: Duration = Duration::from_millis(150);
+const LEAST_RUNS: usize = 12;
+
+/// A device on the test stand.
+pub struct Stand {
+    pub device: WgpuDevice,
+    /// Divides sizes, for devices that are programs.
+    pub shrink: usize,
+    /// Part of the names of what is measured.
+    pub only: String,
+}
+
+/// Lower quartiles of wall and kernel time, of encoding with submitting, and of waiting, in seconds.
+#[derive(Clone, Copy)]
+pub struct Times {
+    pub wall: f64,
+    pub kernel: f64,
+    pub dispatch: f64,
+    pub wait: f64,
+}
+
+pub fn f32s(shape: impl Into<Shape>) -> Operand {
+    Operand::new(DType::F32, Layout::dense(shape))
+}
+
+/// A row of the table over f32.
+pub fn row(name: &str) -> Expr {
+    Expr::row(Row::named(name).expect("a row"), DType::F32)
+}
+
+/// Numbers from -0.5 to 0.5 without a pattern.
+pub fn value(i: usize) -> f32 {
+    ((i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 24) as f32 - 0.5
+}
+
+/// `work` operations or bytes in the kernel time, in millions of millions a second.
+pub fn show(name: &str, times: Times, work: f64, unit: &str, is_right: bool) {
+    println!(
+        "  {name:<32} wall {:>10.1} us  kernel {:>10.1} us  {:>8.2} {unit}  {}",
+        times.wall * 1e6,
+        times.kernel * 1e6,
+        work / times.kernel / 1e12,
+        if is_right { "right" } else { "WRONG" }
+    );
+}
+
+impl Stand {
+    pub fn wants(&self, name: &str) -> bool {
+        name.contains(&self.only)
+    }
+
+    pub fn buffer(&self, elements: usize) -> Buffer {
+        self.device.alloc(4 * elements as u64, MemoryKind::Resident).expect("there is memory")
+    }
+
+    pub fn filled(&self, elements: usize) -> (Buffer, Vec<f32>) {
+        let values: Vec<f32> = (0..elements).map(value).collect();
+        let buffer = self.buffer(elements);
+        let work = self.prepare(vec![SegmentStep::Upload { upload: 0, slot: 0 }]);
+        let uploads = vec![HostBytes::from_vec(values.clone())];
+        self.submit(&work, Binding { buffers: vec![buffer.clone()], uploads, reads: vec![], ..Binding::default() });
+        (buffer, values)
+    }
+
+    pub fn read(&self, buffer: &Buffer) -> Vec<f32> {
+        let work = self.prepare(vec![SegmentStep::Download { slot: 0, bytes: buffer.bytes(), read: 0 }]);
+        let read = ReadCell::new();
+        self.submit(
+            &work,
+            Binding { buffers: vec![buffer.clone()], uploads: vec![], reads: vec![read.clone()], ..Binding::default() },
+        );
+        read.take().expect("it was read").elements::<f32>().to_vec()
+    }
+
+    pub fn prepare(&self, steps: Vec<SegmentStep>) -> Arc<dyn Prepared> {
+        self.device.prepare(&Segment { steps }).expect("it compiles")
+    }
+
+    /// Times of one submission.
+    pub fn submit(&self, work: &Arc<dyn Prepared>, binding: Binding) -> Times {
+        let start = Instant::now();
+        let ticket = self.device.submit(work, binding, Lane::Compute, &[]).expect("it is submitted");
+        let timing = self.device.wait(ticket, Deadline::after(Duration::from_mins(2))).expect("it ends");
+        Times {
+            wall: start.elapsed().as_secs_f64(),
+            kernel: timing.kernel.unwrap_or_default().as_secs_f64(),
+            dispatch: timing.dispatch.as_secs_f64(),
+            wait: timing.wait.as_secs_f64(),
+        }
+    }
+
+    /// Times of many submissions, after a warm-up.
+    pub fn times(&self, work: &Arc<dyn Prepared>, binding: &Binding) -> Times {
+        let warm = Instant::now();
+        while warm.elapsed() < WARM_UP {
+            self.submit(work, binding.clone());
+        }
+        let (start, mut runs) = (Instant::now(), Vec::new());
+        while start.elapsed() < MEASURED || runs.len() < LEAST_RUNS {
+            runs.push(self.submit(work, binding.clone()));
+        }
+        let quartile = |time: fn(&Times) -> f64| {
+            let mut all: Vec<f64> = runs.iter().map(time).collect();
+            all.sort_by(f64::total_cmp);
+            all[all.len() / 4]
+        };
+        Times {
+            wall: quartile(|t| t.wall),
+            kernel: quartile(|t| t.kernel),
+            dispatch: quartile(|t| t.dispatch),
+            wait: quartile(|t| t.wait),
+        }
+    }
+
+    /// Runs `kernel`; gives its times and its first output.
+    pub fn kernel(&self, kernel: Kernel, inputs: &[&Buffer]) -> (Times, Buffer) {
+        let out = self.buffer(kernel.outputs()[0].layout.shape.elements());
+        let launch =
+            Launch { kernel, inputs: (0..inputs.len()).collect(), outputs: vec![inputs.len()], workspace: None };
+        let start = Instant::now();
+        let work = self.prepare(vec![SegmentStep::Launch(Box::new(launch))]);
+        print!("  compiled in {:>7.1} ms", start.elapsed().as_secs_f64() * 1e3);
+        let buffers = inputs.iter().map(|&b| b.clone()).chain([out.clone()]).collect();
+        (self.times(&work, &Binding { buffers, timed: true, ..Binding::default() }), out)
+    }
+}
