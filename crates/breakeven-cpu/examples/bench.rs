@@ -11,8 +11,8 @@ use breakeven_device::{
     Binding, Buffer, Device, HostBytes, Lane, MemoryKind, Prepared, ReadCell, Result, Segment, SegmentStep,
 };
 use breakeven_ir::{
-    ConvKernel, DType, Expr, ExprBuilder, Fold, Kernel, Launch, Layout, Map, MatMul, Operand, ReduceRows, Row, RowWise,
-    RowWiseKernel, Scalar, Shape, Sliding,
+    ConvKernel, DType, Expr, ExprBuilder, Fold, Kernel, Launch, Layout, Map, MatMul, Operand, Precision, ReduceRows,
+    Row, RowWise, RowWiseKernel, Scalar, Shape, Sliding,
 };
 
 pub(crate) fn main() -> Result<()> {
@@ -296,6 +296,7 @@ fn product(batch: usize, m: usize, n: usize, k: usize, post: Expr) -> Kernel {
         k,
         a: dense([batch, m, k]),
         b: dense([batch, k, n]),
+        precision: Precision::Highest,
         post,
         params: Vec::new(),
         inputs: Vec::new(),

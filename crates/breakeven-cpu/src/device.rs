@@ -52,11 +52,14 @@ impl CpuDevice {
         let isa = options.isa.unwrap_or_else(Isa::best);
         let natives = Natives::new(isa)
             .ok_or_else(|| DeviceError::Driver(format!("this machine does not have the instructions of {isa}")))?;
+        if let Some(bf16) = options.bf16.filter(|bf16| !bf16.is_available(isa)) {
+            return Err(DeviceError::Driver(format!("this machine does not have {bf16} beside {isa}")));
+        }
         let team = Team::new(options.thread_count(), options.tuning.spins);
         Ok(CpuDevice {
             info: info(&options),
             caps: Caps::host(),
-            machine: Machine::new(natives, team, &options),
+            machine: Machine::new((isa, natives), team, &options),
             options,
             tickets: Mutex::default(),
         })
@@ -141,6 +144,10 @@ pub(crate) fn info(options: &CpuOptions) -> DeviceInfo {
 }
 
 impl Device for CpuDevice {
+    fn lowers(&self, kernel: &Kernel) -> Option<&'static str> {
+        if let Kernel::MatMul(product) = kernel { Some(self.machine.lower(product)?.1.products()) } else { None }
+    }
+
     fn info(&self) -> &DeviceInfo {
         &self.info
     }

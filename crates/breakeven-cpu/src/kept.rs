@@ -7,6 +7,7 @@ use std::time::Duration;
 use breakeven_device::size_class;
 use breakeven_ir::DType;
 
+use crate::gemm::Pairs;
 use crate::memory::{CpuMemory, Reading, Store};
 
 /// Uses of the same bytes before they are packed: what is read once or twice would cost more to pack than to read.
@@ -25,6 +26,8 @@ pub(crate) struct Order {
     pub terms: usize,
     /// Columns of a panel.
     pub panel: usize,
+    /// How terms stand in packed elements.
+    pub pairs: Pairs,
 }
 
 /// A packed copy, while it exists.

@@ -11,6 +11,7 @@
 #[cfg(test)]
 mod accuracy;
 mod backend;
+mod bf16;
 mod blocks;
 mod caches;
 mod casts;
@@ -40,6 +41,7 @@ mod tuned;
 mod vectors;
 
 pub use backend::CpuBackend;
+pub use bf16::Bf16Isa;
 pub use device::CpuDevice;
 pub use isa::Isa;
 pub use options::{CpuOptions, Tuning};

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
-use crate::Isa;
+use crate::{Bf16Isa, Isa};
 
 /// What a caller may ask of a CPU device.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,6 +14,9 @@ pub struct CpuOptions {
     pub threads: Option<usize>,
     /// Instructions to use; the best there are where not said.
     pub isa: Option<Isa>,
+    /// Instructions for products of bf16 where a caller does with less than the highest precision; the best there are where not
+    /// said.
+    pub bf16: Option<Bf16Isa>,
     /// Bytes that it may hold at once, what waits in its pool included; all of the machine's memory where not said.
     pub memory_bytes: Option<u64>,
     /// Fill memory with NaN whenever it is given out: for tests.
@@ -60,6 +63,8 @@ pub struct Tuning {
     pub ns_per_byte: f64,
     /// Nanoseconds of one multiplication or addition in a matrix product.
     pub ns_per_product_flop: f64,
+    /// The same in a product of tiles.
+    pub ns_per_tile_flop: f64,
     /// How often a worker looks for the next job before it sleeps.
     pub spins: u32,
     /// Bytes that the pool keeps at most.
@@ -91,6 +96,7 @@ impl Default for Tuning {
             ns_per_flop: 0.02,
             ns_per_byte: 0.02,
             ns_per_product_flop: 0.01,
+            ns_per_tile_flop: 0.001,
             spins: 4_000,
             pool_bytes: 4 << 30,
             kept_bytes: 4 << 30,

@@ -11,13 +11,17 @@ use breakeven_cpu::{CpuDevice, CpuOptions, Isa, Tuning};
 use breakeven_device::{
     Binding, Buffer, Deadline, Device, HostBytes, Lane, Lent, MemoryKind, Prepared, Segment, SegmentStep, size_class,
 };
-use breakeven_ir::{DType, Expr, Kernel, Launch, Layout, MatMul, Operand, Scalar, Shape};
+use breakeven_ir::{DType, Expr, Kernel, Launch, Layout, MatMul, Operand, Precision, Scalar, Shape};
 use common::{Random, buffer, device};
 
 /// Uses of the same bytes after which they are packed.
 const USES: usize = 3;
 
-fn product(dtype: DType, batch: usize, [m, k, n]: [usize; 3], is_turned: bool) -> Kernel {
+fn product(dtype: DType, batch: usize, sizes: [usize; 3], is_turned: bool) -> Kernel {
+    product_at((dtype, Precision::Highest), batch, sizes, is_turned)
+}
+
+fn product_at((dtype, precision): (DType, Precision), batch: usize, [m, k, n]: [usize; 3], is_turned: bool) -> Kernel {
     let sums = if dtype.is_half() { DType::F32 } else { dtype };
     let dense = |dtype, shape: [usize; 3]| Operand::new(dtype, Layout::dense(Shape::from(shape)));
     let mut b = dense(dtype, [batch, k, n]);
@@ -29,6 +33,7 @@ fn product(dtype: DType, batch: usize, [m, k, n]: [usize; 3], is_turned: bool) -
         k,
         a: dense(dtype, [batch, m, k]),
         b,
+        precision,
         post: Expr::identity(sums),
         params: Vec::new(),
         inputs: Vec::new(),
@@ -107,10 +112,11 @@ fn the_same_bits_before_and_after_packing_on_any_number_of_threads() {
     ];
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
         let devices = [1, 2, 3].map(|threads| device(isa, threads));
-        for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
+        let exact = [DType::F32, DType::F64, DType::F16, DType::BF16].map(|dtype| (dtype, Precision::Highest));
+        for level in exact.into_iter().chain([(DType::F32, Precision::Medium), (DType::BF16, Precision::High)]) {
             for (at, sizes) in sizes.into_iter().enumerate() {
                 for is_turned in [false, true] {
-                    let kernel = product(dtype, 1 + at % 2, sizes, is_turned);
+                    let kernel = product_at(level, 1 + at % 2, sizes, is_turned);
                     let [left, right] = random(&kernel, 1 + at as u64);
                     let results = devices.each_ref().map(|device| {
                         let (work, right) = (Work::new(device, &kernel, &left), buffer(device, &right));
@@ -120,9 +126,24 @@ fn the_same_bits_before_and_after_packing_on_any_number_of_threads() {
                         results
                     });
                     let first = &results[0][0];
-                    assert!(results.iter().flatten().all(|r| r == first), "{isa} {dtype} {sizes:?} {is_turned}");
+                    assert!(results.iter().flatten().all(|r| r == first), "{isa} {level:?} {sizes:?} {is_turned}");
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn one_weight_is_packed_for_each_precision() {
+    let device = device(Isa::best(), 2);
+    let kernels = Precision::ALL.map(|precision| product_at((DType::F32, precision), 1, [40, 256, 300], true));
+    let [left, right] = random(&kernels[0], 3);
+    let alone =
+        kernels.each_ref().map(|kernel| Work::new(&device, kernel, &left).run(&device, &buffer(&device, &right)));
+    let (works, right) = (kernels.each_ref().map(|kernel| Work::new(&device, kernel, &left)), buffer(&device, &right));
+    for _ in 0..USES + 2 {
+        for (work, alone) in works.iter().zip(&alone) {
+            assert!(work.run(&device, &right) == *alone);
         }
     }
 }

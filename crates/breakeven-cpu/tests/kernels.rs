@@ -3,8 +3,8 @@
 mod common;
 
 use breakeven_ir::{
-    DType, Expr, ExprBuilder, Fold, Gather, Kernel, Kind, Layout, MAPS, Map, MatMul, Operand, ReduceRows, Row, RowWise,
-    RowWiseKernel, Shape,
+    DType, Expr, ExprBuilder, Fold, Gather, Kernel, Kind, Layout, MAPS, Map, MatMul, Operand, Precision, ReduceRows,
+    Row, RowWise, RowWiseKernel, Shape,
 };
 use common::{Near, Random, check, devices};
 
@@ -288,7 +288,19 @@ fn products_of_any_layout() {
         if round % 10 == 0 && dtype == DType::F32 && bytes[0].len() >= 8 {
             bytes[0][..8].copy_from_slice(&[f32::NAN.to_le_bytes(), f32::INFINITY.to_le_bytes()].concat());
         }
-        let kernel = Kernel::MatMul(MatMul { batch, m, n, k, a, b, post, params: Vec::new(), inputs, out });
+        let kernel = Kernel::MatMul(MatMul {
+            batch,
+            m,
+            n,
+            k,
+            a,
+            b,
+            precision: Precision::Highest,
+            post,
+            params: Vec::new(),
+            inputs,
+            out,
+        });
         for d in &devices {
             check(d, &kernel, &bytes, Near(1e-5, 1e-4));
         }

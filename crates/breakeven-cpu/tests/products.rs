@@ -4,7 +4,7 @@
 mod common;
 
 use breakeven_cpu::{CpuDevice, Isa};
-use breakeven_ir::{DType, Expr, ExprBuilder, Kernel, Layout, MatMul, Operand, Row, Scalar, Shape};
+use breakeven_ir::{DType, Expr, ExprBuilder, Kernel, Layout, MatMul, Operand, Precision, Row, Scalar, Shape};
 use common::{Random, device, run};
 
 /// How an operand lies: as it is read, turned, every other element of more, or backwards.
@@ -97,7 +97,19 @@ fn check(teams: &[[CpuDevice; 3]], case: &Case) {
     let bytes: Vec<Vec<u8>> = [&a, &b].into_iter().chain(&inputs).map(|o| random.fill(o, false)).collect();
     let read: Vec<Vec<f64>> = [&a, &b].into_iter().chain(&inputs).zip(&bytes).map(|(o, b)| values(o, b)).collect();
     let batch = batch.iter().copied().collect();
-    let kernel = Kernel::MatMul(MatMul { batch, m, n, k, a, b, post, params: Vec::new(), inputs, out: out.clone() });
+    let kernel = Kernel::MatMul(MatMul {
+        batch,
+        m,
+        n,
+        k,
+        a,
+        b,
+        precision: Precision::Highest,
+        post,
+        params: Vec::new(),
+        inputs,
+        out: out.clone(),
+    });
     let name = format!("{dtype} {m}x{k}x{n} {lie:?} fused {}", case.fused);
     for team in teams {
         let got: Vec<Vec<u8>> = team.iter().map(|d| run(d, &kernel, &bytes).expect("it runs").remove(0)).collect();

@@ -33,6 +33,12 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// Whether it can run `kernel`; if not, why not.
     fn supports(&self, kernel: &Kernel) -> std::result::Result<(), Unsupported>;
 
+    /// How it makes the products of a kernel that need not be of the highest [`Precision`](breakeven_ir::Precision), in words
+    /// for explanations: "bf16 products, vdpbf16ps". `None` where it computes them as at the highest all the same.
+    fn lowers(&self, _kernel: &Kernel) -> Option<&'static str> {
+        None
+    }
+
     /// Scratch memory it wants for `kernel`, in bytes.
     fn workspace_bytes(&self, _kernel: &Kernel) -> u64 {
         0

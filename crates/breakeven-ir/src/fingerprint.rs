@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use crate::{Graph, Node, Op, Row, RowWise};
+use crate::{Graph, Node, Op, Precision, Row, RowWise};
 
 impl Graph {
     /// A number that graphs share only if they are alike in every node, number and output; linear in the nodes. It is for
@@ -44,7 +44,9 @@ fn node_into(node: &Node, mix: &mut Mix) {
             op.wgsl_code().map(|code| (code.functions(), code.body())).hash(mix);
         }
         Op::Output(output) => output.hash(mix),
-        Op::Input | Op::MatMul | Op::MatMulInt => {}
+        // The usual one adds nothing, so that plans that were frozen before there was another one stay valid.
+        Op::Input | Op::MatMul(Precision::Highest) | Op::MatMulInt => {}
+        Op::MatMul(precision) => precision.name().hash(mix),
     }
 }
 
@@ -130,6 +132,20 @@ mod tests {
         for other in [graph(9, 0.5), graph(8, 0.25), unread] {
             assert_ne!(other.fingerprint(), one);
         }
+    }
+
+    #[test]
+    fn products_of_another_precision_are_other_graphs() {
+        let product = |op: Op| {
+            let mut graph = Graph::new();
+            let x = graph.input(Spec::new(DType::F32, [2, 2]));
+            let y = graph.add(op, &[x, x]).expect("it fits");
+            graph.want(y);
+            graph.fingerprint()
+        };
+        let [highest, high, medium] = Precision::ALL.map(|precision| product(Op::MatMul(precision)));
+        assert!(highest != high && high != medium && highest != medium);
+        assert_eq!(highest, product(Op::matmul()));
     }
 
     #[test]

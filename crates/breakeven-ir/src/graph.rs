@@ -132,7 +132,7 @@ mod tests {
         let mut graph = Graph::new();
         let a = graph.input(Spec::new(DType::F32, [2, 3]));
         let b = graph.input(Spec::new(DType::F32, [4, 5]));
-        let text = graph.add(Op::MatMul, &[a, b]).unwrap_err().to_string();
+        let text = graph.add(Op::matmul(), &[a, b]).unwrap_err().to_string();
         assert!(text.contains("matmul(f32[2, 3], f32[4, 5])"), "{text}");
         assert!(graph.add(row("add"), &[a, b]).is_err());
         assert!(graph.add(row("bit_and"), &[a, a]).is_err());

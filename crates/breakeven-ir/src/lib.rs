@@ -18,6 +18,7 @@ pub mod maps;
 pub mod math;
 pub mod narrow;
 mod op;
+mod precision;
 mod row;
 mod rules;
 mod scalar;
@@ -42,6 +43,7 @@ pub use kernel::{
 pub use layout::{Layout, Positions};
 pub use maps::MAPS;
 pub use op::{Combine, Convolution, Fold, Op, Params, Reduce, RowWise, Scan, Sliding, Sort, View};
+pub use precision::Precision;
 pub use row::{Family, Kind, MapDef, Row, Tolerance};
 pub use rules::Specs;
 pub use scalar::Scalar;

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::{CustomOp, DType, Row, Shape};
+use crate::{CustomOp, DType, Precision, Row, Shape};
 
 /// What a node does. Elementwise operations are rows of the table; the rest is listed here.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub enum Op {
     /// Brings the elements along an axis into order.
     Sort(Sort),
     /// Matrix product of `[.., m, k]` and `[.., k, n]`; leading axes are equal in both.
-    MatMul,
+    MatMul(Precision),
     /// The same product of 8-bit integers, each side signed or unsigned, summed in i32.
     MatMulInt,
     /// Convolution (correlation, as networks mean it) of `[n, groups * c, ..]` with a weight of `[groups * o, c, ..]`.
@@ -280,6 +280,11 @@ impl RowWise {
 }
 
 impl Op {
+    /// A matrix product at the highest precision.
+    pub const fn matmul() -> Op {
+        Op::MatMul(Precision::Highest)
+    }
+
     /// As users and errors name it.
     pub fn name(&self) -> &'static str {
         match self {
@@ -296,7 +301,7 @@ impl Op {
             Op::Scan(s) => Scan::name_of(s.fold).unwrap_or("scan"),
             Op::RowWise(r, _) => r.name(),
             Op::Sort(_) => "sort",
-            Op::MatMul => "matmul",
+            Op::MatMul(_) => "matmul",
             Op::MatMulInt => "matmul_int",
             Op::Conv(_) => "conv",
             Op::Gather(_) => "gather",

@@ -43,7 +43,7 @@ impl Op {
             Op::Scan(scan) => one(self.unary(inputs).and_then(|x| scanned(*scan, x))),
             Op::RowWise(kind, axis) => one(self.unary(inputs).and_then(|x| row_wise(*kind, *axis, x))),
             Op::Sort(sort) => self.unary(inputs).and_then(|x| sorted(*sort, x)),
-            Op::MatMul => one(matmul(inputs)),
+            Op::MatMul(_) => one(matmul(inputs)),
             Op::MatMulInt => one(matmul_int(inputs)),
             Op::Conv(convolution) => one(conv(convolution, inputs)),
             Op::Gather(axis) => one(gather(*axis, inputs)),

@@ -85,6 +85,9 @@ pub struct Decision {
     pub nodes: Vec<u32>,
     /// What it is, in words.
     pub what: String,
+    /// How its products are made, where they need not be of the highest precision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub products: Option<String>,
     /// Where it runs.
     pub device: DeviceId,
     /// Elements of the largest result among the launches it is split into; all of them where it is not split.

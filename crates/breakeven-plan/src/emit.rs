@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use breakeven_ir::{
     ConvKernel, Convolution, Custom, DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, NodeId, Op,
-    Operand, ReduceRows, RowWiseKernel, Scan, ScanRows, Scatter, Shape, Sort, SortRows, Spec,
+    Operand, Precision, ReduceRows, RowWiseKernel, Scan, ScanRows, Scatter, Shape, Sort, SortRows, Spec,
 };
 
 use crate::group::{Group, Groups, Leaf, Member, base_reads, reads};
@@ -126,7 +126,7 @@ impl Emitter<'_> {
         };
         let first = base_reads(self.graph, self.resolved, base);
         match &self.graph.node(base).op {
-            Op::MatMul | Op::MatMulInt => self.matmul(group, base, &first, out),
+            Op::MatMul(_) | Op::MatMulInt => self.matmul(group, base, &first, out),
             Op::Conv(convolution) => self.conv(convolution, group, base, &first, out),
             Op::Gather(axis) => {
                 let operand = |leaf: &Leaf| self.operand(leaf.node, leaf.layout.clone());
@@ -262,8 +262,11 @@ impl Emitter<'_> {
         };
         let operand = |leaf: &Leaf| self.operand(leaf.node, leaf.layout.clone());
         let batch = Shape::from(batch);
-        let matmul = MatMul { batch, m, n, k, a: operand(a), b: operand(b), post, params, inputs, out };
-        let ids = [a.node, b.node].into_iter().chain(extra).collect();
+        let precision =
+            if let Op::MatMul(precision) = self.graph.node(base).op { precision } else { Precision::Highest };
+        let (a, b, precision) = (operand(a), operand(b), precision.of(self.graph.node(a.node).spec.dtype));
+        let matmul = MatMul { batch, m, n, k, a, b, precision, post, params, inputs, out };
+        let ids = [read[0].node, read[1].node].into_iter().chain(extra).collect();
         (Kernel::MatMul(flatten(&matmul).unwrap_or(matmul)), ids)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use breakeven_ir::{ConvKernel, Kernel, Layout, Shape};
+use breakeven_ir::{ConvKernel, Kernel, Layout, Precision, Shape};
 
 use crate::{Decision, Flip, Parts, Plan};
 
@@ -27,7 +27,11 @@ pub(crate) fn describe(kernel: &Kernel) -> String {
         Kernel::MatMul(k) => {
             let batch = if k.batch.rank() == 0 { String::new() } else { format!("{} x ", k.batch) };
             let sums = if k.is_of_bytes() { "matmul_int" } else { "matmul" };
-            format!("{sums} {batch}[{}, {}] @ [{}, {}]{}", k.m, k.k, k.k, k.n, fused(k.post.rows()))
+            let at = match k.precision {
+                Precision::Highest => String::new(),
+                less => format!(" at {less} precision"),
+            };
+            format!("{sums} {batch}[{}, {}] @ [{}, {}]{}{at}", k.m, k.k, k.k, k.n, fused(k.post.rows()))
         }
         Kernel::Conv(k) => {
             let groups = k.x.layout.shape[1];
@@ -76,6 +80,9 @@ impl Plan {
     fn write_decision(&self, f: &mut fmt::Formatter<'_>, decision: &Decision) -> fmt::Result {
         let widest = self.devices.iter().map(String::len).max().unwrap_or(0);
         write!(f, "{:widest$}  {:<11} {}", self.name(decision), decision.reason.code(), decision.what)?;
+        if let Some(products) = &decision.products {
+            write!(f, " ({products})")?;
+        }
         if let Some(parts) = &decision.predicted {
             write!(f, ": {}", Spelled(parts))?;
         }

@@ -33,7 +33,7 @@ pub use decision::{Decision, Flip, Parts, Reason};
 pub use error::PlanError;
 pub use freeze::Frozen;
 pub use fuse::fuse;
-pub use machine::{DeviceId, DeviceView, Home, Machine, Place, Policy, Source};
+pub use machine::{DeviceId, DeviceView, Home, Machine, Place, Policy, Source, never_lowers};
 pub use pipeline::{Pass, plan, plan_observed};
 pub use plan::{Counts, Output, OutputPlace, Plan, Slot, Step};
 pub use profile::{ClassCurves, DeviceProfile, Profile, ProfileError, Trust, class_name};

@@ -31,6 +31,11 @@ impl<'a> Machine<'a> {
     }
 }
 
+/// What a device says of every kernel that has no instructions of lower precision: for [`DeviceView::lowers`].
+pub fn never_lowers(_: &Kernel) -> Option<&'static str> {
+    None
+}
+
 /// A device as the planner sees it.
 #[derive(Clone)]
 pub struct DeviceView<'a> {
@@ -42,6 +47,8 @@ pub struct DeviceView<'a> {
     pub profile: &'a DeviceProfile,
     /// Whether it can run a kernel.
     pub supports: &'a (dyn Fn(&Kernel) -> Result<(), Unsupported> + Sync),
+    /// How it makes products of lower precision that a kernel allows, in words; `None` where it makes them as at the highest.
+    pub lowers: &'a (dyn Fn(&Kernel) -> Option<&'static str> + Sync),
     /// It may be chosen without being named; false for software adapters.
     pub automatic: bool,
 }

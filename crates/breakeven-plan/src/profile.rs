@@ -170,6 +170,7 @@ pub fn class_name(class: Class) -> &'static str {
         Class::RowWise => "row_wise",
         Class::Sort => "sort",
         Class::MatMul => "matmul",
+        Class::MatMulBf16 => "matmul_bf16",
         Class::MatMulInt => "matmul_int",
         Class::Conv => "conv",
         Class::Gather => "gather",

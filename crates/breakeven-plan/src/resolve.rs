@@ -144,7 +144,7 @@ fn constant(graph: &Graph, id: NodeId) -> Option<f64> {
         Op::Fill(value) => Some(*value),
         Op::Output(_) => constant(graph, node.inputs[0]),
         Op::Reduce(reduce) if nothing(0) => Some(of_nothing(reduce.fold)),
-        Op::MatMul | Op::MatMulInt | Op::Conv(_) if nothing(0) => Some(0.0),
+        Op::MatMul(_) | Op::MatMulInt | Op::Conv(_) if nothing(0) => Some(0.0),
         Op::Gather(_) if nothing(0) => Some(if node.spec.dtype.is_float() { f64::NAN } else { 0.0 }),
         _ => None,
     }

@@ -11,7 +11,7 @@ use common::{Write, plan_on_cpu};
 fn graph(n: usize, slope: f64) -> Graph {
     let mut w = Write(Graph::new());
     let (a, b, c) = (w.input(&[n, n]), w.input(&[n, n]), w.input(&[16]));
-    let product = w.op(Op::MatMul, &[a, b]);
+    let product = w.op(Op::matmul(), &[a, b]);
     let limit = w.fill(slope, &[n, n]);
     let product = w.map("mul", &[product, limit]);
     let small = w.map("exp", &[c]);
@@ -64,6 +64,7 @@ fn passes_are_named_in_order() {
         caps: &caps,
         profile: &profile,
         supports: &common::anything,
+        lowers: &breakeven_plan::never_lowers,
         automatic: true,
     };
     let machine = breakeven_plan::Machine { devices: vec![view] };

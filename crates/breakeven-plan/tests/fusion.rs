@@ -146,7 +146,7 @@ fn elementwise_operations_join_what_they_feed_and_what_feeds_them() {
     check(
         |w| {
             let (x, y) = (w.input(&[3, 5]), w.input(&[5, 7]));
-            let product = w.op(Op::MatMul, &[x, y]);
+            let product = w.op(Op::matmul(), &[x, y]);
             let flat = w.reshape(product, &[21]);
             let bias = w.input(&[21]);
             let sum = w.map("add", &[flat, bias]);
@@ -159,7 +159,7 @@ fn elementwise_operations_join_what_they_feed_and_what_feeds_them() {
     check(
         |w| {
             let (x, y, z) = (w.input(&[3, 5]), w.input(&[5, 7]), w.input(&[21]));
-            let product = w.op(Op::MatMul, &[x, y]);
+            let product = w.op(Op::matmul(), &[x, y]);
             let flat = w.reshape(product, &[21]);
             let sum = w.map("add", &[flat, z]);
             w.map("relu", &[sum])

@@ -17,7 +17,7 @@ const GPU: DeviceId = DeviceId(1);
 fn product(n: usize, resident: bool) -> (Graph, Home) {
     let mut w = Write(Graph::new());
     let (a, b) = (w.input(&[n, n]), w.input(&[n, n]));
-    let out = w.op(Op::MatMul, &[a, b]);
+    let out = w.op(Op::matmul(), &[a, b]);
     w.0.want(out);
     let mut home = Home::default();
     if resident {
@@ -115,7 +115,7 @@ fn a_mix_must_win_by_a_margin_that_depends_on_trust() {
     for _ in 0..60 {
         small = w.op(Op::RowWise(breakeven_ir::RowWise::Softmax, 1), &[small]);
     }
-    let big = w.op(Op::MatMul, &[a, b]);
+    let big = w.op(Op::matmul(), &[a, b]);
     w.0.want(big);
     w.0.want(small);
     let plan = |trust, dispatch: f64| {
@@ -296,8 +296,8 @@ fn two_branches_run_on_two_devices_at_once() {
     let mut w = Write(Graph::new());
     let (mut left, mut right) = (w.input(&[256, 256]), w.input(&[256, 256]));
     for _ in 0..6 {
-        left = w.op(Op::MatMul, &[left, left]);
-        right = w.op(Op::MatMul, &[right, right]);
+        left = w.op(Op::matmul(), &[left, left]);
+        right = w.op(Op::matmul(), &[right, right]);
     }
     w.0.want(left);
     w.0.want(right);

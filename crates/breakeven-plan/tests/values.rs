@@ -169,7 +169,7 @@ fn wide_graph() -> Graph {
     let z = mixed(&mut w, &[6, 8]);
     let y = w.map("mul", &[y, z]);
     let weight = w.input(&[8, 5]);
-    let product = w.op(Op::MatMul, &[y, weight]);
+    let product = w.op(Op::matmul(), &[y, weight]);
     let bias = mixed(&mut w, &[6, 5]);
     let product = w.map("add", &[product, bias]);
     w.0.want(total);
@@ -230,7 +230,7 @@ fn a_product_with_windows_costs_one_counted_copy() {
     let windows = w.window(rows, 2, 2, [1, 1]);
     let columns = w.permute(windows, &[0, 1, 2, 4, 5, 3]);
     let columns = w.reshape(columns, &[2 * 5 * 4, 12]);
-    let product = w.op(Op::MatMul, &[columns, weight]);
+    let product = w.op(Op::matmul(), &[columns, weight]);
     w.0.want(product);
     let plan = check_on(&w.0, &Home::default(), &Policy::default(), &[cpu()], "im2col");
     assert_eq!((plan.counts.layout_copies, plan.counts.launches[0]), (1, 2));

@@ -18,7 +18,7 @@ use crate::engine::{EngineOptions, Shared};
 use crate::profile_file::ProfileFile;
 use crate::search::Search;
 use crate::settings::{Cache, Settings};
-use crate::{Engine, Error, Result};
+use crate::{Engine, Error, Precision, Result};
 
 /// Says how an engine is to be.
 #[derive(Debug, Default)]
@@ -47,11 +47,11 @@ impl EngineBuilder {
     /// # }
     /// ```
     pub fn settings(mut self, settings: Settings) -> EngineBuilder {
-        let Settings { cache, gpus, software, threads, deadline, debug } = settings;
+        let Settings { cache, gpus, software, threads, deadline, precision, debug } = settings;
         (self.cache, self.no_gpus, self.software) = (cache, !gpus, software);
         self.threads = threads.map(NonZeroUsize::get);
         self.options.deadline = deadline.unwrap_or(EngineOptions::default().deadline);
-        self.options.fuse = !debug;
+        (self.options.fuse, self.options.precision) = (!debug, precision);
         self
     }
 
@@ -132,6 +132,14 @@ impl EngineBuilder {
     /// Bytes that may be held to compute again what a lost device had.
     pub fn recovery_bytes(mut self, bytes: u64) -> EngineBuilder {
         self.options.recovery_bytes = bytes;
+        self
+    }
+
+    /// How exactly matrix products are computed that are written down on this engine, where the call says nothing:
+    /// [`Precision::Highest`] unless it is said here. Less is faster on processors and GPUs that have instructions for it.
+    /// Convolutions are computed at the highest precision, whatever is said.
+    pub fn precision(mut self, precision: Precision) -> EngineBuilder {
+        self.options.precision = precision;
         self
     }
 

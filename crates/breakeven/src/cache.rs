@@ -110,21 +110,28 @@ fn make(devices: &Snapshot, graph: &Graph, home: &Home, policy: &Policy) -> Resu
     let open: Vec<Option<Arc<dyn Device>>> = devices.ids().map(|id| devices.device(id)).collect();
     let pairs = || devices.entries().iter().zip(&open);
     let answers: Vec<_> = pairs().map(|(entry, device)| answer(entry, device.as_ref())).collect();
+    let ways: Vec<_> = open.iter().map(|device| lowers(device.as_ref())).collect();
     let unlimited = Caps::host();
     let machine = Machine {
         devices: pairs()
-            .zip(&answers)
-            .map(|((entry, device), supports)| DeviceView {
+            .zip(answers.iter().zip(&ways))
+            .map(|((entry, device), (supports, lowers))| DeviceView {
                 name: entry.name.clone(),
                 caps: device.as_ref().map_or(&unlimited, |d| d.caps()),
                 profile: &entry.profile,
                 supports,
+                lowers,
                 automatic: entry.is_automatic(),
             })
             .collect(),
     };
     let plan = plan(graph, home, policy, &machine).map_err(|e| Error::Placement(e.to_string()))?;
     Executable::new(Arc::new(plan), &open).map_err(|e| devices.name(e))
+}
+
+/// How a device makes products of lower precision, asked by the planner.
+fn lowers(device: Option<&Arc<dyn Device>>) -> impl Fn(&Kernel) -> Option<&'static str> + Sync + '_ {
+    move |kernel| device?.lowers(kernel)
 }
 
 /// Whether a device can run a kernel, asked by the planner.

@@ -11,7 +11,7 @@ use crate::builder::EngineBuilder;
 use crate::cache::Plans;
 use crate::devices::{DeviceState, Devices};
 use crate::profile_file::ProfileFile;
-use crate::{Error, Result};
+use crate::{Error, Precision, Result};
 
 /// Devices and what was measured of them. No global state: several engines in one process do not know of each other,
 /// and one engine may be shared by threads. Clones are the same engine.
@@ -39,11 +39,18 @@ pub struct EngineOptions {
     pub recovery_bytes: u64,
     /// Whether operations share kernels. Off is for finding faults.
     pub fuse: bool,
+    /// How exactly matrix products are computed, where the call says nothing.
+    pub precision: Precision,
 }
 
 impl Default for EngineOptions {
     fn default() -> EngineOptions {
-        EngineOptions { deadline: Duration::from_mins(1), recovery_bytes: 256 << 20, fuse: true }
+        EngineOptions {
+            deadline: Duration::from_mins(1),
+            recovery_bytes: 256 << 20,
+            fuse: true,
+            precision: Precision::Highest,
+        }
     }
 }
 

@@ -58,7 +58,7 @@ mod views;
 pub use breakeven_device::{Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes};
 pub use breakeven_ir::{
     Any, CallError, Combine, CustomInputs, CustomOp, CustomOutputs, DType, Element, Float, Fold, Integer, Kind, Logic,
-    MapDef, Number, Row, Shape, Spec, Tolerance, Wgsl, Word, row,
+    MapDef, Number, Precision, Row, Shape, Spec, Tolerance, Wgsl, Word, row,
 };
 pub use breakeven_plan::{Decision, DeviceId, DeviceProfile, Frozen, Plan, Profile};
 pub use builder::EngineBuilder;

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use breakeven_ir::{CallError, Op, RowWise, Shape};
+use breakeven_ir::{CallError, Op, Precision, RowWise, Shape};
 
 use crate::Tensor;
 use crate::maps::broadcast;
@@ -12,11 +12,31 @@ use crate::views::axis;
 
 impl Tensor {
     /// Matrix product over the last two axes; leading axes broadcast. A vector stands for a single row on the left and a
-    /// single column on the right, and drops out of the result.
+    /// single column on the right, and drops out of the result. How exactly it is computed is up to the engine
+    /// ([`EngineBuilder::precision`](crate::EngineBuilder::precision)): exactly as the operands are, unless it was told otherwise.
     #[must_use]
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Tensor {
-        self.product(&Op::MatMul, other)
+        self.matmul_with(other, self.0.engine.0.options.precision)
+    }
+
+    /// As [`Tensor::matmul`], which takes the precision of the engine, at this one.
+    ///
+    /// ```
+    /// use breakeven::{Engine, Precision};
+    ///
+    /// # fn main() -> breakeven::Result<()> {
+    /// let engine = Engine::detect()?;
+    /// let x = engine.tensor(&[1.0, 2.0, 3.0, 4.0], [2, 2]);
+    /// let square = x.matmul_with(&x, Precision::Medium);
+    /// assert_eq!(square.to_vec::<f32>()?, [7.0, 10.0, 15.0, 22.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn matmul_with(&self, other: &Tensor, precision: Precision) -> Tensor {
+        self.product(&Op::MatMul(precision), other)
     }
 
     /// A product of matrices, whichever `op` says, for tensors of any rank.

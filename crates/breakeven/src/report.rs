@@ -12,7 +12,8 @@ use smallvec::SmallVec;
 /// What a run did, where, and how long it took.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// How it was planned, with a reason for each step.
+    /// How it was planned, with a reason for each step, and how products of lower precision were made
+    /// ([`Decision::products`](breakeven_plan::Decision::products)).
     pub plan: Arc<Plan>,
     /// Names of the engine's devices, by [`DeviceId`].
     pub devices: Arc<[String]>,
@@ -46,6 +47,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let predicted = Duration::from_secs_f64(self.plan.predicted.seconds.max(0.0));
         write!(f, "{:?} on {} (predicted {predicted:?})", self.elapsed, self.devices_used().join(" and "))?;
+        let lowered = self.plan.decisions.iter().filter_map(|d| Some((&d.what, d.products.as_ref()?)));
+        lowered.into_iter().try_for_each(|(what, products)| write!(f, "\n{what}: {products}"))?;
         self.replanned.iter().try_for_each(|line| write!(f, "\n{line}"))
     }
 }

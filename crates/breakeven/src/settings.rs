@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Error, Result};
+use crate::{Error, Precision, Result};
 
 /// What may be set from outside the program, as plain data for [`Engine::builder`](crate::Engine::builder).
 ///
@@ -16,6 +16,7 @@ use crate::{Error, Result};
 /// | `BREAKEVEN_DEVICES` | `cpu`, `gpu`, `software`, joined by commas | kinds of devices to use; the CPU is always there |
 /// | `BREAKEVEN_THREADS` | a number from 1 | threads of the CPU |
 /// | `BREAKEVEN_DEADLINE_MS` | a number from 1 | longest wait for a device, where the call names none |
+/// | `BREAKEVEN_PRECISION` | `highest`, `high`, `medium` | how exactly matrix products are computed, where the call says nothing: see [`Precision`] |
 /// | `BREAKEVEN_DEBUG` | `0` or `1` | compute each operation in a kernel of its own, to find faults |
 ///
 /// ```
@@ -36,6 +37,8 @@ pub struct Settings {
     pub threads: Option<NonZeroUsize>,
     /// Longest wait for a device where the call names none; predicted from the work when none.
     pub deadline: Option<Duration>,
+    /// How exactly matrix products are computed, where the call says nothing.
+    pub precision: Precision,
     /// Compute each operation in a kernel of its own, to find faults.
     pub debug: bool,
 }
@@ -55,7 +58,15 @@ pub enum Cache {
 /// GPUs are looked for; software adapters are not opened.
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { cache: Cache::User, gpus: true, software: false, threads: None, deadline: None, debug: false }
+        Settings {
+            cache: Cache::User,
+            gpus: true,
+            software: false,
+            threads: None,
+            deadline: None,
+            precision: Precision::Highest,
+            debug: false,
+        }
     }
 }
 
@@ -80,6 +91,10 @@ impl Settings {
             settings.threads = NonZeroUsize::new(threads as usize);
         }
         settings.deadline = count("BREAKEVEN_DEADLINE_MS", &variable)?.map(Duration::from_millis);
+        if let Some(precision) = text("BREAKEVEN_PRECISION", &variable)? {
+            let parsed = precision.trim().parse();
+            settings.precision = parsed.map_err(|names: String| wrong("BREAKEVEN_PRECISION", &precision, &names))?;
+        }
         if let Some(debug) = text("BREAKEVEN_DEBUG", &variable)? {
             settings.debug = switch("BREAKEVEN_DEBUG", &debug)?;
         }
@@ -137,7 +152,8 @@ mod tests {
     #[test]
     fn an_empty_environment_gives_the_defaults() {
         assert_eq!(parse(&[]).expect("nothing is wrong"), Settings::default());
-        let empty = ["CACHE", "DEVICES", "THREADS", "DEADLINE_MS", "DEBUG"].map(|name| format!("BREAKEVEN_{name}"));
+        let empty = ["CACHE", "DEVICES", "THREADS", "DEADLINE_MS", "PRECISION", "DEBUG"]
+            .map(|name| format!("BREAKEVEN_{name}"));
         let empty: Vec<(&str, &str)> = empty.iter().map(|name| (name.as_str(), "")).collect();
         assert_eq!(parse(&empty).expect("nothing is wrong"), Settings::default());
     }
@@ -149,6 +165,7 @@ mod tests {
             ("BREAKEVEN_DEVICES", "cpu, software"),
             ("BREAKEVEN_THREADS", "3"),
             ("BREAKEVEN_DEADLINE_MS", "1500"),
+            ("BREAKEVEN_PRECISION", "medium"),
             ("BREAKEVEN_DEBUG", "1"),
         ]);
         let expected = Settings {
@@ -157,6 +174,7 @@ mod tests {
             software: true,
             threads: NonZeroUsize::new(3),
             deadline: Some(Duration::from_millis(1500)),
+            precision: Precision::Medium,
             debug: true,
         };
         assert_eq!(settings.expect("nothing is wrong"), expected);
@@ -170,6 +188,7 @@ mod tests {
             ("BREAKEVEN_THREADS", "-1", "'-1' is not a whole number"),
             ("BREAKEVEN_DEADLINE_MS", "NaN", "'NaN' is not a whole number"),
             ("BREAKEVEN_DEADLINE_MS", "99999999999999999999", "is not a whole number"),
+            ("BREAKEVEN_PRECISION", "bf16", "'bf16' is not highest, high or medium"),
             ("BREAKEVEN_DEBUG", "yes", "'yes' is not 0 or 1"),
         ];
         for (variable, value, expected) in cases {

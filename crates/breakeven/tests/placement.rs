@@ -70,7 +70,14 @@ impl Bench {
         supports: &'a (dyn Fn(&breakeven_ir::Kernel) -> Result<(), breakeven_ir::Unsupported> + Sync),
     ) -> DeviceView<'a> {
         let (caps, profile) = (self.devices[i].caps(), &self.profiles[i]);
-        DeviceView { name: format!("device {i}"), caps, profile, supports, automatic: true }
+        DeviceView {
+            name: format!("device {i}"),
+            caps,
+            profile,
+            supports,
+            lowers: &breakeven_plan::never_lowers,
+            automatic: true,
+        }
     }
 
     /// Time of a plan on the virtual clock, and its first output.
@@ -103,9 +110,9 @@ fn layer(length: usize, width: usize) -> Graph {
     let x = g.input(Spec::new(DType::F32, [length, width]));
     let heads: Vec<NodeId> = (0..3).map(|_| heads(&mut g, x, width)).collect();
     let keys = g.add(Op::View(View::Permute([0, 2, 1].as_slice().into())), &[heads[1]]).unwrap();
-    let scores = g.add(Op::MatMul, &[heads[0], keys]).unwrap();
+    let scores = g.add(Op::matmul(), &[heads[0], keys]).unwrap();
     let weights = g.add(Op::RowWise(RowWise::Softmax, 2), &[scores]).unwrap();
-    let mixed = g.add(Op::MatMul, &[weights, heads[2]]).unwrap();
+    let mixed = g.add(Op::matmul(), &[weights, heads[2]]).unwrap();
     let back = g.add(Op::View(View::Permute([1, 0, 2].as_slice().into())), &[mixed]).unwrap();
     let flat = g.add(Op::View(View::Reshape([length, width].into())), &[back]).unwrap();
     let attended = linear(&mut g, flat, width, width);
@@ -124,7 +131,7 @@ fn map(g: &mut Graph, name: &str, inputs: &[NodeId]) -> NodeId {
 
 fn linear(g: &mut Graph, x: NodeId, from: usize, to: usize) -> NodeId {
     let w = g.input(Spec::new(DType::F32, [from, to]));
-    g.add(Op::MatMul, &[x, w]).unwrap()
+    g.add(Op::matmul(), &[x, w]).unwrap()
 }
 
 fn heads(g: &mut Graph, x: NodeId, width: usize) -> NodeId {
@@ -188,7 +195,7 @@ fn tangle(random: &mut dyn FnMut(usize) -> usize, ops: usize) -> Graph {
             0 => map(&mut g, "add", &[a, b]),
             1 => map(&mut g, "tanh", &[a]),
             2 => g.add(Op::RowWise(RowWise::Softmax, 1), &[a]).unwrap(),
-            _ => g.add(Op::MatMul, &[a, b]).unwrap(),
+            _ => g.add(Op::matmul(), &[a, b]).unwrap(),
         };
         values.push(made);
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use breakeven_ir::{DType, Scalar, Tolerance};
+use breakeven_ir::{DType, Precision, Scalar, Tolerance};
 
 use super::rounding::{round, step};
 
@@ -178,6 +178,21 @@ impl Bound {
             return Bound { low, high, ..self };
         }
         self.zero_of_any_sign()
+    }
+
+    /// An operand of a product of this precision as a device may take it: rounded, and denormals as zeros.
+    pub fn lowered(self, dtype: DType, precision: Precision) -> Bound {
+        if precision == Precision::Highest || self.is_nan_only() {
+            return self;
+        }
+        let flushed = self.flushed(dtype);
+        let ((low, high), error) = (flushed.ends(), precision.operand_error(dtype));
+        let off = |x: f64, sign: f64| {
+            let moved = if x.is_finite() { x + sign * error * x.abs() } else { x };
+            // What is rounded up from the largest numbers is infinite.
+            if moved.abs() > f64::from(f32::MAX) { f64::INFINITY.copysign(moved) } else { moved }
+        };
+        Bound { low: Scalar::F(off(low, -1.0)), high: Scalar::F(off(high, 1.0)), ..flushed }
     }
 
     /// Zero at either end may have either sign, as after a fold, whose order is the device's own.

@@ -24,7 +24,7 @@ pub fn conv(kernel: &ConvKernel, inputs: &[&[u8]], rules: Rules) -> Vec<Bound> {
             let factor = [index[1], index[2]].into_iter().chain(inner.iter().copied());
             (at.map_or(&zero, |at| &x[at]), &weight[row_major(factor, own)])
         });
-        let sum = sum(terms, kernel.terms(), kernel.accumulator(), rules);
+        let sum = sum(terms, kernel.terms(), kernel.accumulator(), rules.gpu);
         post.of(&[sum.zero_of_any_sign()].into_iter().chain(extras.iter().map(|x| x[e])).collect::<Vec<_>>())
     };
     (0..out.elements()).map(one).collect()

@@ -71,7 +71,7 @@ pub fn g02_fused_rows_are_all_right(device: &dyn Device) {
 fn layer(w: &mut Write, x: NodeId, from: usize, to: usize) -> NodeId {
     let weight = w.input(&[from, to]);
     let bias = w.input(&[to]);
-    let product = w.op(Op::MatMul, &[x, weight]);
+    let product = w.op(Op::matmul(), &[x, weight]);
     w.map("add", &[product, bias])
 }
 

@@ -131,7 +131,7 @@ pub fn m12_many_terms(device: &dyn Device) {
 pub fn m13_tails_of_every_length(device: &dyn Device) {
     let mut graph = Graph::new();
     let (a, b) = (graph.input(Spec::new(DType::F32, [1, 7])), graph.input(Spec::new(DType::F32, [8, 1])));
-    let error = graph.add(Op::MatMul, &[a, b]).expect_err("7 terms against 8").to_string();
+    let error = graph.add(Op::matmul(), &[a, b]).expect_err("7 terms against 8").to_string();
     assert!(error.contains("7 columns") && error.contains("8 rows"), "{error}");
     for n in 0..=70 {
         let x = counted(n, 1.0);

@@ -2,7 +2,8 @@
 
 use breakeven_device::{Device, DeviceKind, HostBytes};
 use breakeven_ir::{
-    DType, Expr, Fold, Kernel, Layout, Map, MatMul, Operand, ReduceRows, Row, RowWise, RowWiseKernel, ScanRows, Shape,
+    DType, Expr, Fold, Kernel, Layout, Map, MatMul, Operand, Precision, ReduceRows, Row, RowWise, RowWiseKernel,
+    ScanRows, Shape,
 };
 
 use crate::{Case, run};
@@ -123,6 +124,7 @@ impl On<'_> {
             k: *k,
             a: Operand::new(DType::F32, left.clone()),
             b: Operand::new(DType::F32, right),
+            precision: Precision::Highest,
             post: Expr::identity(DType::F32),
             params: vec![],
             inputs: vec![],

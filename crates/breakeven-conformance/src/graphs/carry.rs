@@ -17,7 +17,9 @@ pub fn plan_for(graph: &Graph, device: &dyn Device, policy: &Policy) -> std::res
     let profile = DeviceProfile::default();
     let supports = |kernel: &breakeven_ir::Kernel| device.supports(kernel);
     let name = device.info().name.clone();
-    let view = DeviceView { name, caps: device.caps(), profile: &profile, supports: &supports, automatic: true };
+    let lowers = |kernel: &breakeven_ir::Kernel| device.lowers(kernel);
+    let caps = device.caps();
+    let view = DeviceView { name, caps, profile: &profile, supports: &supports, lowers: &lowers, automatic: true };
     plan(graph, &Home::default(), policy, &Machine { devices: vec![view] })
 }
 

@@ -2,8 +2,8 @@
 
 use breakeven_ir::{
     Combine, ConvKernel, Convolution, DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, Node,
-    NodeId, Op, Operand, Reduce, ReduceRows, RowWiseKernel, Scalar, Scan, ScanRows, Scatter, Shape, Sort, SortRows,
-    Spec,
+    NodeId, Op, Operand, Precision, Reduce, ReduceRows, RowWiseKernel, Scalar, Scan, ScanRows, Scatter, Shape, Sort,
+    SortRows, Spec,
 };
 
 /// Elements of every node in row-major order; `inputs` gives the bytes of inputs as the graph types them.
@@ -118,7 +118,8 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
             })
         }
         Op::Sort(sort) => sorted(*sort, &inputs[0], &out),
-        Op::MatMul | Op::MatMulInt => matmul(&inputs[0], &inputs[1], &out),
+        Op::MatMul(precision) => matmul(*precision, &inputs[0], &inputs[1], &out),
+        Op::MatMulInt => matmul(Precision::Highest, &inputs[0], &inputs[1], &out),
         Op::Conv(convolution) => conv(convolution, &inputs, &out),
         Op::Gather(axis) => {
             Kernel::Gather(Gather { axis: *axis, source: inputs[0].clone(), index: inputs[1].clone(), out })
@@ -173,7 +174,7 @@ fn sorted(sort: Sort, x: &Operand, out: &Operand) -> Kernel {
     })
 }
 
-fn matmul(a: &Operand, b: &Operand, out: &Operand) -> Kernel {
+fn matmul(precision: Precision, a: &Operand, b: &Operand, out: &Operand) -> Kernel {
     let (lead, [m, n]) = out.layout.shape.split_last_chunk().expect("a product has two axes");
     let k = *a.layout.shape.last().expect("a product has two axes");
     Kernel::MatMul(MatMul {
@@ -183,6 +184,7 @@ fn matmul(a: &Operand, b: &Operand, out: &Operand) -> Kernel {
         k,
         a: a.clone(),
         b: b.clone(),
+        precision: precision.of(a.dtype),
         post: Expr::identity(out.dtype),
         params: vec![],
         inputs: vec![],

@@ -339,7 +339,7 @@ impl Grow {
         let dtype = self.w.0.node(x).spec.dtype;
         let right = self.w.0.input(Spec::new(dtype, [inner, columns]));
         let right = self.w.broadcast(right, &[lead, &[inner, columns]].concat());
-        let product = self.w.op(Op::MatMul, &[x, right]);
+        let product = self.w.op(Op::matmul(), &[x, right]);
         if !dtype.is_float() {
             return product;
         }

@@ -24,7 +24,7 @@ pub use fused::fused;
 pub use gathers::gathers;
 pub use graphs::{graph_on, graphs, typed_graph};
 pub use maps::maps;
-pub use matmuls::{byte_matmuls, matmuls};
+pub use matmuls::{byte_matmuls, lower_matmuls, matmuls};
 pub use reductions::reductions;
 pub use row_wise::row_wise;
 pub use scans::scans;

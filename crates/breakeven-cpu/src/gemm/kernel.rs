@@ -84,7 +84,7 @@ impl Next {
 
     /// Asks for part `part` of so many: some bytes of all lines, or some of the lines.
     #[inline(always)]
-    fn fetch(&self, part: usize, parts: usize) {
+    pub(super) fn fetch(&self, part: usize, parts: usize) {
         let share = |all: usize| all * part / parts..all * (part + 1) / parts;
         let (lines, bytes) = if self.bytes > CACHE_LINE {
             (0..self.lines, share(self.bytes))

@@ -3,6 +3,7 @@
 //! A sum is made of blocks of its terms that depend on their number alone, and within a block in the order of terms, so
 //! that no cut by rows and columns changes a result.
 
+mod bf16;
 mod element;
 mod kernel;
 #[cfg(target_arch = "x86_64")]
@@ -15,6 +16,7 @@ use fearless_simd::Simd;
 
 use crate::halves::{Bf16, F16};
 use crate::program::Scratch;
+pub(crate) use bf16::Lower;
 use element::Source;
 pub(crate) use element::{Element, LONGEST};
 use kernel::{MOST_ROWS, Next, Strip, StripFn};
@@ -40,7 +42,7 @@ const FEW_SETS: usize = 1024;
 /// How floats of one type are multiplied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gemm {
-    strips: [StripFn; MOST_ROWS],
+    strips: Strips,
     pack_left: PackLeft,
     pack_right: PackRight,
     /// Rows of a whole strip and columns of a whole panel.
@@ -52,8 +54,39 @@ pub(crate) struct Gemm {
     /// Bytes of an operand's element, and of a packed one.
     width: usize,
     packed_width: usize,
+    pairs: Pairs,
+    /// Bytes of a packed line in the longest block of terms.
+    depth_bytes: usize,
     /// Operands can be read where they lie.
     is_plain: bool,
+}
+
+/// The loops for strips.
+#[derive(Clone, Copy, Debug)]
+enum Strips {
+    /// One for each number of rows.
+    Each([StripFn; MOST_ROWS]),
+    /// One for any number, which it is told.
+    One(unsafe fn(&Strip, usize)),
+}
+
+/// How terms stand in packed elements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pairs {
+    /// Terms in one element.
+    pub terms: usize,
+    /// Elements of a line are a multiple of this, the last ones zeros.
+    pub whole: usize,
+}
+
+impl Pairs {
+    /// No pairs.
+    const NONE: Pairs = Pairs { terms: 1, whole: 1 };
+
+    /// Packed elements of so many terms.
+    fn elements(self, terms: usize) -> usize {
+        terms.div_ceil(self.terms).next_multiple_of(self.whole)
+    }
 }
 
 /// The ways of one instruction set.
@@ -82,6 +115,21 @@ pub(crate) struct Tile {
     pub steps: (isize, isize),
 }
 
+impl Strips {
+    /// # Safety
+    /// Operands and result must hold the strip of so many rows.
+    #[inline]
+    unsafe fn run(&self, work: &Strip, rows: usize) {
+        // SAFETY: the same contract.
+        unsafe {
+            match self {
+                Strips::Each(all) => (all[rows - 1])(work),
+                Strips::One(one) => one(work, rows),
+            }
+        }
+    }
+}
+
 impl Gemms {
     /// Compiled for `S`.
     pub fn with<S: Simd>(_: S) -> Gemms {
@@ -103,7 +151,7 @@ impl Gemm {
     fn of<F: Source, S: Simd>(is_plain: bool) -> Gemm {
         let [wide, narrow, thin] = kernel::widths::<F::Packed, S>();
         Gemm {
-            strips: kernel::strips::<F::Packed, S>(),
+            strips: Strips::Each(kernel::strips::<F::Packed, S>()),
             pack_left: pack_left::<F, S>,
             pack_right: pack_right::<F, S>,
             rows: wide.0,
@@ -112,6 +160,8 @@ impl Gemm {
             thin,
             width: size_of::<F>(),
             packed_width: size_of::<F::Packed>(),
+            pairs: Pairs::NONE,
+            depth_bytes: DEPTH_BYTES,
             is_plain,
         }
     }
@@ -129,8 +179,9 @@ impl Gemm {
 
     /// Terms of each block but the last: the same whatever the machine, since it decides how sums are split.
     fn depth(&self, terms: usize) -> usize {
-        let most = DEPTH_BYTES / self.packed_width;
-        terms.div_ceil(terms.div_ceil(most).max(1)).next_multiple_of(8)
+        let most = self.depth_bytes / self.packed_width * self.pairs.terms;
+        let whole = (self.pairs.terms * self.pairs.whole).max(8);
+        terms.div_ceil(terms.div_ceil(most).max(1)).next_multiple_of(whole)
     }
 
     /// The blocks of `terms`: where each starts and how long it is.
@@ -158,7 +209,12 @@ impl Gemm {
 
     /// Bytes of a packed right operand.
     pub fn packed_bytes(&self, columns: usize, terms: usize) -> usize {
-        columns.next_multiple_of(self.columns) * terms * self.packed_width
+        columns.next_multiple_of(self.columns) * self.pairs.elements(terms) * self.packed_width
+    }
+
+    /// How terms stand in what it packs.
+    pub fn pairs(&self) -> Pairs {
+        self.pairs
     }
 
     /// Packs panel `panel` of all columns in `lines`, for all blocks of terms.
@@ -177,7 +233,8 @@ impl Gemm {
         let one = Lines { from, lines: width.min(lines.lines - start), ..*lines };
         let all = lines.lines.next_multiple_of(width) * self.packed_width;
         for (first, terms) in self.blocks(lines.terms) {
-            let place = all * first + width * self.packed_width * terms * panel;
+            let place =
+                all * self.pairs.elements(first) + width * self.packed_width * self.pairs.elements(terms) * panel;
             // SAFETY: the caller's contract.
             unsafe {
                 let block = Lines { from: self.place(&one, 0, first), terms, ..one };
@@ -197,7 +254,8 @@ impl Gemm {
     /// The operands must hold the tile, aligned to their elements; the output is not read before it is written.
     pub unsafe fn run(&self, tile: &Tile, room: &mut Scratch) {
         let terms = self.depth(tile.left.terms);
-        let strip = if self.packs_strip(tile, &tile.left) { strip_elements(self.rows, terms) } else { 0 };
+        let strip =
+            if self.packs_strip(tile, &tile.left) { strip_elements(self.rows, self.pairs.elements(terms)) } else { 0 };
         let strip_bytes = (strip * self.packed_width).next_multiple_of(64);
         let panels_bytes = match tile.right {
             Right::Loose(lines) => self.packed_bytes(tile.columns - self.direct_columns(tile, &lines), terms),
@@ -215,7 +273,8 @@ impl Gemm {
 
     /// One block of terms, added to what the ones before it left.
     unsafe fn block(&self, tile: &Tile, first: usize, terms: usize, (strip_room, panels_room): (*mut u8, *mut u8)) {
-        let packed = (self.columns as isize, (self.columns * terms) as isize);
+        let elements = self.pairs.elements(terms);
+        let packed = (self.columns as isize, (self.columns * elements) as isize);
         let mut parts = [(0, tile.columns, panels_room.cast_const(), packed), (0, 0, panels_room.cast_const(), packed)];
         match tile.right {
             Right::Packed { from, columns, panel } => {
@@ -257,11 +316,12 @@ impl Gemm {
                 let to = tile.to.wrapping_offset(offset * self.packed_width as isize);
                 let add = first > 0;
                 let (panel, to_steps) = (self.columns, tile.steps);
+                let terms = elements;
                 let work =
                     Strip { terms, left, left_steps, right, right_steps, panel, columns, to, to_steps, add, next };
                 next = Next::NONE;
                 // SAFETY: the operands were packed or hold the strip.
-                unsafe { (self.strips[rows - 1])(&work) };
+                unsafe { self.strips.run(&work, rows) };
             }
         }
     }

@@ -35,7 +35,7 @@ pub(super) type PackRight = unsafe fn(&Lines, *mut u8, usize);
 
 /// Elements between packed rows beyond their terms: rows that start a power of two apart would share few lines of the
 /// first-level cache.
-const GAP: usize = 16;
+pub(super) const GAP: usize = 16;
 
 /// Elements of a packed strip.
 pub(super) fn strip_elements(rows: usize, terms: usize) -> usize {

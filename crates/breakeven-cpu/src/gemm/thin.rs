@@ -38,7 +38,7 @@ impl Gemm {
 
     /// Bytes of packed rows.
     pub fn thin_rows_bytes(&self, rows: usize, terms: usize) -> usize {
-        rows.next_multiple_of(self.strip_rows(rows)) * terms * self.packed_width
+        rows.next_multiple_of(self.strip_rows(rows)) * self.pairs.elements(terms) * self.packed_width
     }
 
     /// Packs all rows in `lines`.
@@ -62,6 +62,7 @@ impl Gemm {
         let (all_rows, all_columns) =
             (tile.rows.next_multiple_of(width), tile.right_columns.next_multiple_of(self.columns));
         for (first, terms) in self.blocks(tile.terms) {
+            let (first, terms) = (self.pairs.elements(first), self.pairs.elements(terms));
             for (at, column) in (0..tile.columns).step_by(self.columns).enumerate() {
                 let from = all_columns * first + self.columns * terms * (tile.panel + at);
                 for start in (0..tile.rows).step_by(width) {
@@ -81,7 +82,7 @@ impl Gemm {
                         next: Next::NONE,
                     };
                     // SAFETY: both sides were packed for it; the caller vouches for the result.
-                    unsafe { (self.strips[rows - 1])(&strip) };
+                    unsafe { self.strips.run(&strip, rows) };
                 }
             }
         }

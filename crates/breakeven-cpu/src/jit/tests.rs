@@ -26,7 +26,7 @@ fn machines() -> Vec<(Target, Machine)> {
         let target = natives.target?;
         let team = Team::new(1, 0);
         let tuning = Tuning { code_bytes: u64::MAX, ..Tuning::default() };
-        Some((target, Machine::new(natives, team, &CpuOptions { tuning, ..CpuOptions::default() })))
+        Some((target, Machine::new((isa, natives), team, &CpuOptions { tuning, ..CpuOptions::default() })))
     };
     Isa::ALL.into_iter().filter_map(machine).collect()
 }

@@ -16,19 +16,20 @@ mod sort;
 mod streams;
 mod transpose;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use breakeven_device::DeviceError;
-use breakeven_ir::{DType, Expr, Item, Kernel, Layout, Operand, Row, RowWise, Unsupported};
+use breakeven_ir::{DType, Expr, Item, Kernel, Layout, MatMul, Operand, Precision, Row, RowWise, Unsupported};
 
 use crate::caches::Caches;
+use crate::gemm::{Gemm, Lower};
 use crate::jit::CodeLedger;
 use crate::memory::Store;
 use crate::natives::Natives;
 use crate::spare::Spare;
 use crate::team::Team;
 use crate::tuned::Tuned;
-use crate::{CpuOptions, Tuning};
+use crate::{Bf16Isa, CpuOptions, Isa, Tuning};
 use conv::CpuConv;
 use custom::CpuCustom;
 use gather::CpuGather;
@@ -44,6 +45,10 @@ pub(crate) use streams::StreamTrial;
 /// What kernels run on.
 #[derive(Debug)]
 pub(crate) struct Machine {
+    isa: Isa,
+    bf16: Option<Bf16Isa>,
+    /// Looked for when a product first may be made of bf16, since tiles are asked of the system.
+    lower: OnceLock<Option<Lower>>,
     pub natives: Natives,
     pub team: Team,
     /// What generated code there is.
@@ -161,10 +166,13 @@ impl Bound<'_> {
 
 impl Machine {
     /// A machine with no code and no spare room yet.
-    pub fn new(natives: Natives, team: Team, options: &CpuOptions) -> Machine {
+    pub fn new((isa, natives): (Isa, Natives), team: Team, options: &CpuOptions) -> Machine {
         let tuning = options.tuning;
         let (code, store) = (CodeLedger::new(tuning.code_bytes), Store::new(options));
         Machine {
+            isa,
+            bf16: options.bf16,
+            lower: OnceLock::new(),
             natives,
             team,
             code,
@@ -174,6 +182,16 @@ impl Machine {
             caches: Caches::here(),
             store,
         }
+    }
+
+    /// The way of a product that need not be of the highest precision, and its instructions; `None` where it is
+    /// made as others are.
+    pub fn lower(&self, product: &MatMul) -> Option<(Gemm, Bf16Isa)> {
+        if product.precision == Precision::Highest {
+            return None;
+        }
+        let find = || Lower::new(self.isa, self.bf16.unwrap_or_else(|| Bf16Isa::best(self.isa)));
+        self.lower.get_or_init(find).as_ref()?.of(product)
     }
 
     /// Into how many parts work of so many nanoseconds is worth cutting: as many for each of `threads`, a few where some may
@@ -211,7 +229,7 @@ impl Machine {
                 };
                 ((self.flops(&k.pre) + self.flops(&k.post) + each) * elements, 0.0)
             }
-            Kernel::MatMul(k) => (self.flops(&k.post) * elements, 2.0 * elements * k.k as f64),
+            Kernel::MatMul(k) => (self.flops(&k.post) * elements, 2.0 * elements * k.k as f64 * self.pace(k)),
             Kernel::Conv(k) => (self.flops(&k.post) * elements, 2.0 * elements * k.terms() as f64),
             Kernel::Sort(_) => (kernel.work().flops as f64, 0.0),
             Kernel::Gather(_) | Kernel::Custom(_) => (0.0, 0.0),
@@ -222,6 +240,14 @@ impl Machine {
         let bytes: u64 = read.iter().chain(&outputs).map(|o| o.touched_bytes()).sum();
         let tuning = &self.tuning;
         flops * tuning.ns_per_flop + products * tuning.ns_per_product_flop + bytes as f64 * tuning.ns_per_byte
+    }
+
+    /// Time of an arithmetic operation in a product, as a share of the usual.
+    fn pace(&self, product: &MatMul) -> f64 {
+        match self.lower(product) {
+            Some((_, Bf16Isa::Tiles)) => self.tuning.ns_per_tile_flop / self.tuning.ns_per_product_flop,
+            _ => 1.0,
+        }
     }
 
     /// Core primitives of one element, subexpressions that rows share counted for each.

@@ -63,14 +63,19 @@ impl Product {
         let sums = if types.a.is_half() { DType::F32 } else { types.a };
         let has_gemm = types.a == types.b && types.sums == sums;
         if let Some(gemm) = has_gemm.then(|| machine.natives.gemms.get(types.a)).flatten() {
-            let turned = gemm.for_columns(shapes.m);
-            let few = is_of_few_rows(shapes, turned.panel());
-            return Some(if few { Product::FewRows(turned) } else { Product::Floats(gemm.for_columns(shapes.n)) });
+            return Some(Product::of_floats(gemm, shapes));
         }
         let ways = &machine.natives.integers;
         let is_turned = ways.get(types.a, types.b, types.sums)?.is_turned(shapes.m, shapes.n);
         let (left, right) = if is_turned { (types.b, types.a) } else { (types.a, types.b) };
         ways.get(left, right, types.sums).map(|panels| Product::Integers(panels, is_turned))
+    }
+
+    /// That of strips and panels.
+    pub fn of_floats(gemm: Gemm, shapes: &Shapes) -> Product {
+        let turned = gemm.for_columns(shapes.m);
+        let few = is_of_few_rows(shapes, turned.panel());
+        if few { Product::FewRows(turned) } else { Product::Floats(gemm.for_columns(shapes.n)) }
     }
 
     /// Writes the sums of one tile.

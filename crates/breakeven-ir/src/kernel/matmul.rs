@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use super::{Operand, load_all};
-use crate::{DType, Expr, Scalar, Shape};
+use crate::{DType, Expr, Precision, Scalar, Shape};
 
 /// `out[.., i, j] = post(sum over p of a[.., i, p] * b[.., p, j], extra0[.., i, j], ..)`.
 ///
@@ -24,6 +24,8 @@ pub struct MatMul {
     pub a: Operand,
     /// Right operand.
     pub b: Operand,
+    /// How exactly operands must be multiplied; [`Precision::of`] the type of both.
+    pub precision: Precision,
     /// Applied to each sum; its arguments after the first are `inputs`.
     pub post: Expr,
     /// Parameters of `post`.
@@ -43,6 +45,16 @@ impl MatMul {
     /// True for 8-bit integers that are summed in i32.
     pub fn is_of_bytes(&self) -> bool {
         self.accumulator() == DType::I32 && self.a.dtype.bytes() == 1
+    }
+
+    /// True where products of bf16 may stand for those of the operands.
+    pub fn may_be_of_bf16(&self) -> bool {
+        let is_bf16 = |o: &Operand| o.dtype == DType::BF16;
+        match self.precision {
+            Precision::Highest => false,
+            Precision::High => is_bf16(&self.a) && is_bf16(&self.b),
+            Precision::Medium => true,
+        }
     }
 
     pub(super) fn flops(&self) -> u64 {

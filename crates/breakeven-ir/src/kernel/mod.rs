@@ -26,7 +26,7 @@ pub use scan::ScanRows;
 pub use scatter::Scatter;
 pub use sort::SortRows;
 
-use crate::{DType, Expr, Layout, Scalar};
+use crate::{DType, Expr, Layout, Precision, Scalar};
 
 /// One tensor a kernel reads or writes: the type of its elements and where they lie in the bound buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -103,6 +103,8 @@ pub enum Class {
     Sort,
     /// Matrix products.
     MatMul,
+    /// Matrix products that may be made of products of bf16.
+    MatMulBf16,
     /// Matrix products of 8-bit integers.
     MatMulInt,
     /// Convolutions.
@@ -125,6 +127,7 @@ impl Kernel {
             Kernel::RowWise(_) => Class::RowWise,
             Kernel::Sort(_) => Class::Sort,
             Kernel::MatMul(k) if k.is_of_bytes() => Class::MatMulInt,
+            Kernel::MatMul(k) if k.may_be_of_bf16() => Class::MatMulBf16,
             Kernel::MatMul(_) => Class::MatMul,
             Kernel::Conv(_) => Class::Conv,
             Kernel::Gather(_) => Class::Gather,
@@ -176,6 +179,11 @@ impl Kernel {
             Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Sort(_) => &[],
             Kernel::Custom(k) => &k.params,
         }
+    }
+
+    /// How exactly its operands must be multiplied, if they are.
+    pub fn precision(&self) -> Precision {
+        if let Kernel::MatMul(k) = self { k.precision } else { Precision::Highest }
     }
 
     /// What it must do, whoever does it.

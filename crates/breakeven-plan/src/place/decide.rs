@@ -1,6 +1,6 @@
 //! Reasons: what each kernel's placement is explained by.
 
-use breakeven_ir::{Class, Work};
+use breakeven_ir::{Class, Precision, Work};
 
 use super::model::Model;
 use super::offers::{Market, Offer, Refusal};
@@ -41,6 +41,7 @@ impl Deciding<'_> {
         Decision {
             nodes: fused.nodes.iter().map(|id| id.0).collect(),
             what: self.what(fused, device),
+            products: self.products(fused, device),
             device,
             largest_launch: offers[device.0].as_ref().map_or(0, |offer| offer.largest_launch(fused)),
             reason: self.reason(kernel, fused, offers, predicted, runner_up),
@@ -58,6 +59,15 @@ impl Deciding<'_> {
         let is_guess =
             matches!(class, Class::Custom(_)) && !self.market.machine.device(device).profile.is_measured(class);
         if is_guess { format!("{what}, priced as a map since it was not measured") } else { what }
+    }
+
+    /// How a product is made whose caller would do with less than the highest precision.
+    fn products(&self, fused: &Fused, device: DeviceId) -> Option<String> {
+        if fused.kernel.precision() == Precision::Highest {
+            return None;
+        }
+        let lowered = (self.market.machine.device(device).lowers)(&fused.kernel);
+        Some(lowered.unwrap_or("products as at the highest precision").to_owned())
     }
 
     fn reason(

@@ -2,7 +2,7 @@
 
 use breakeven_ir::{
     Combine, ConvKernel, Convolution, Expr, Gather, Graph, Kernel, Kind, Layout, Map, MatMul, NodeId, Op, Operand,
-    Reduce, ReduceRows, RowWiseKernel, Scalar, Scan, ScanRows, Scatter, Shape, SortRows, Spec,
+    Precision, Reduce, ReduceRows, RowWiseKernel, Scalar, Scan, ScanRows, Scatter, Shape, SortRows, Spec,
 };
 
 /// Dense bytes of every node; `inputs` gives those of inputs.
@@ -116,7 +116,7 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
             let outs = [over(out, specs[0].dtype), over(out, breakeven_ir::DType::I64)];
             Kernel::Sort(SortRows { outer, length, keep, descending: sort.descending, input, outs })
         }
-        Op::MatMul | Op::MatMulInt => product(&inputs[0], &inputs[1], dense(out)),
+        Op::MatMul(_) | Op::MatMulInt => product(&inputs[0], &inputs[1], dense(out)),
         Op::Conv(convolution) => conv(convolution, &inputs, &dense(out)),
         Op::Gather(axis) => {
             let (source, index) = (inputs[0].clone(), inputs[1].clone());
@@ -132,7 +132,8 @@ fn product(a: &Operand, b: &Operand, out: Operand) -> Kernel {
     let k = *a.layout.shape.last().expect("a product has two axes");
     let (batch, m, n, post) = (Shape::from(batch), *m, *n, Expr::identity(out.dtype));
     let (a, b) = (a.clone(), b.clone());
-    Kernel::MatMul(MatMul { batch, m, n, k, a, b, post, params: vec![], inputs: vec![], out })
+    let precision = Precision::Highest;
+    Kernel::MatMul(MatMul { batch, m, n, k, a, b, precision, post, params: vec![], inputs: vec![], out })
 }
 
 fn conv(Convolution { groups, along }: &Convolution, inputs: &[Operand], out: &Operand) -> Kernel {

@@ -8,13 +8,14 @@ use breakeven_plan::{
     class_name, plan,
 };
 
-pub const CLASSES: [Class; 10] = [
+pub const CLASSES: [Class; 11] = [
     Class::Map,
     Class::Reduce,
     Class::Scan,
     Class::RowWise,
     Class::Sort,
     Class::MatMul,
+    Class::MatMulBf16,
     Class::MatMulInt,
     Class::Conv,
     Class::Gather,
@@ -88,6 +89,7 @@ pub fn try_plan(
         caps: &device.caps,
         profile: &device.profile,
         supports,
+        lowers: &breakeven_plan::never_lowers,
         automatic: device.automatic,
     });
     plan(graph, home, policy, &Machine { devices: views.collect() })

@@ -92,7 +92,7 @@ fn linear(w: &mut Write, size: Size, x: NodeId, from: usize, to: usize) -> NodeI
     let weight = w.broadcast(weight, &[size.batch, from, to]);
     let bias = w.input(&[to]);
     let bias = w.broadcast(bias, &[size.batch, size.length, to]);
-    let x = w.op(Op::MatMul, &[x, weight]);
+    let x = w.op(Op::matmul(), &[x, weight]);
     w.map("add", &[x, bias])
 }
 
@@ -107,13 +107,13 @@ fn layer(w: &mut Write, size: Size, x: NodeId, shut: NodeId) -> NodeId {
     let Size { batch, length, width, heads: h, .. } = size;
     let (q, k, v) = (heads(w, size, x), heads(w, size, x), heads(w, size, x));
     let k = w.permute(k, &[0, 1, 3, 2]);
-    let scores = w.op(Op::MatMul, &[q, k]);
+    let scores = w.op(Op::matmul(), &[q, k]);
     let scale = w.fill(1.0 / ((width / h) as f64).sqrt(), &[batch, h, length, length]);
     let scores = w.map("mul", &[scores, scale]);
     let shut = w.broadcast(shut, &[batch, h, length, length]);
     let scores = w.map("add", &[scores, shut]);
     let shares = w.op(Op::RowWise(RowWise::Softmax, 3), &[scores]);
-    let mixed = w.op(Op::MatMul, &[shares, v]);
+    let mixed = w.op(Op::matmul(), &[shares, v]);
     let mixed = w.permute(mixed, &[0, 2, 1, 3]);
     let mixed = w.reshape(mixed, &[batch, length, width]);
     let mixed = linear(w, size, mixed, width, width);

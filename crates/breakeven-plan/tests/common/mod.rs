@@ -8,12 +8,19 @@ pub mod minilm;
 pub mod random;
 
 use breakeven_ir::{Caps, Graph, Kernel, NodeId, Op, Params, Row, Unsupported, View};
-use breakeven_plan::{DeviceProfile, DeviceView, Home, Machine, Plan, Policy, plan};
+use breakeven_plan::{DeviceProfile, DeviceView, Home, Machine, Plan, Policy, never_lowers, plan};
 
 /// A machine with nothing but a CPU that can do everything.
 pub fn plan_on_cpu(graph: &Graph, home: &Home, policy: &Policy) -> Plan {
     let (caps, profile) = (Caps::host(), DeviceProfile::default());
-    let cpu = DeviceView { name: "cpu".into(), caps: &caps, profile: &profile, supports: &anything, automatic: true };
+    let cpu = DeviceView {
+        name: "cpu".into(),
+        caps: &caps,
+        profile: &profile,
+        supports: &anything,
+        lowers: &never_lowers,
+        automatic: true,
+    };
     plan(graph, home, policy, &Machine { devices: vec![cpu] }).expect("a CPU runs everything")
 }
 

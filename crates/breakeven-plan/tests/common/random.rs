@@ -149,7 +149,7 @@ fn product(w: &mut Write, random: &mut Random, x: NodeId, dims: &[usize]) -> Nod
     let columns = [&dims[..dims.len() - 2], &[dims[dims.len() - 1], 1 + random.below(3)]].concat();
     let right = w.input(&columns[columns.len() - 2..]);
     let right = w.broadcast(right, &columns);
-    w.op(Op::MatMul, &[x, right])
+    w.op(Op::matmul(), &[x, right])
 }
 
 fn reduced(w: &mut Write, random: &mut Random, x: NodeId, rank: usize) -> Option<NodeId> {

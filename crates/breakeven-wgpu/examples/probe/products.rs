@@ -1,6 +1,6 @@
 //! Matrix products and convolutions, which arithmetic sets the pace of.
 
-use breakeven_ir::{ConvKernel, DType, Expr, Kernel, MatMul, Operand, Shape, Sliding};
+use breakeven_ir::{ConvKernel, DType, Expr, Kernel, MatMul, Operand, Precision, Shape, Sliding};
 
 use crate::stand::{Stand, f32s, show};
 
@@ -60,6 +60,7 @@ fn product(stand: &Stand, batch: usize, [m, k, n]: [usize; 3]) {
         k,
         a: f32s([batch, m, k]),
         b: f32s([batch, k, n]),
+        precision: Precision::Highest,
         post: Expr::identity(DType::F32),
         params: vec![],
         inputs: vec![],

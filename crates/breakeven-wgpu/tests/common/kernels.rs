@@ -1,8 +1,8 @@
 //! Kernels to test, made from sizes and random layouts.
 
 use breakeven_ir::{
-    DType, Expr, ExprBuilder, Fold, Gather, Kernel, Layout, MatMul, Operand, ReduceRows, Row, RowWise, RowWiseKernel,
-    Shape,
+    DType, Expr, ExprBuilder, Fold, Gather, Kernel, Layout, MatMul, Operand, Precision, ReduceRows, Row, RowWise,
+    RowWiseKernel, Shape,
 };
 
 use super::Random;
@@ -80,6 +80,7 @@ pub fn matmul(random: &mut Random, batch: &Shape, [m, k, n]: [usize; 3], views: 
         k,
         a: operand([m, k], true),
         b: operand([k, n], true),
+        precision: Precision::Highest,
         post: add_relu(),
         params: vec![],
         inputs: vec![operand([m, n], true)],

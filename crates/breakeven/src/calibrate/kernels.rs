@@ -2,7 +2,7 @@
 
 use breakeven_ir::{
     Class, Combine, ConvKernel, DType, Expr, ExprBuilder, Fold, Gather, Kernel, Layout, Map, MatMul, Operand,
-    ReduceRows, Row, RowWise, RowWiseKernel, ScanRows, Scatter, Shape, Sliding, SortRows,
+    Precision, ReduceRows, Row, RowWise, RowWiseKernel, ScanRows, Scatter, Shape, Sliding, SortRows,
 };
 
 /// A class and the kernels that measure it.
@@ -27,6 +27,12 @@ pub(super) const PROBES: &[Probe] = &[
         sizes: &[2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
         math: square,
         memory: thin,
+    },
+    Probe {
+        class: Class::MatMulBf16,
+        sizes: &[2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
+        math: square_of_bf16,
+        memory: thin_of_bf16,
     },
     Probe {
         class: Class::MatMulInt,
@@ -156,7 +162,7 @@ fn sort_short(n: usize) -> Kernel {
     sorted(n / 4, 4)
 }
 
-fn matmul([m, k, n]: [usize; 3], dtype: DType, sums: DType) -> Kernel {
+fn matmul([m, k, n]: [usize; 3], (dtype, precision): (DType, Precision), sums: DType) -> Kernel {
     let dense = |dtype: DType, shape: [usize; 2]| Operand::new(dtype, Layout::dense(shape));
     Kernel::MatMul(MatMul {
         batch: Shape::scalar(),
@@ -165,6 +171,7 @@ fn matmul([m, k, n]: [usize; 3], dtype: DType, sums: DType) -> Kernel {
         k,
         a: dense(dtype, [m, k]),
         b: dense(dtype, [k, n]),
+        precision,
         post: Expr::identity(sums),
         params: vec![],
         inputs: vec![],
@@ -173,20 +180,28 @@ fn matmul([m, k, n]: [usize; 3], dtype: DType, sums: DType) -> Kernel {
 }
 
 fn square(n: usize) -> Kernel {
-    matmul([n, n, n], DType::F32, DType::F32)
+    matmul([n, n, n], (DType::F32, Precision::Highest), DType::F32)
 }
 
 /// A vector times a matrix: every element of the matrix is used once.
 fn thin(n: usize) -> Kernel {
-    matmul([1, n, n], DType::F32, DType::F32)
+    matmul([1, n, n], (DType::F32, Precision::Highest), DType::F32)
+}
+
+fn square_of_bf16(n: usize) -> Kernel {
+    matmul([n, n, n], (DType::F32, Precision::Medium), DType::F32)
+}
+
+fn thin_of_bf16(n: usize) -> Kernel {
+    matmul([1, n, n], (DType::F32, Precision::Medium), DType::F32)
 }
 
 fn square_of_bytes(n: usize) -> Kernel {
-    matmul([n, n, n], DType::U8, DType::I32)
+    matmul([n, n, n], (DType::U8, Precision::Highest), DType::I32)
 }
 
 fn thin_of_bytes(n: usize) -> Kernel {
-    matmul([1, n, n], DType::U8, DType::I32)
+    matmul([1, n, n], (DType::U8, Precision::Highest), DType::I32)
 }
 
 /// Windows of 3 x 3, zeros around images of `side` by `side`: groups, output channels and input channels of each.

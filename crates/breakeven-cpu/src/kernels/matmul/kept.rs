@@ -38,7 +38,8 @@ impl Keeps {
         if steps.into_iter().any(|(&step, &extent)| step != 0 && extent > 1) {
             return None;
         }
-        let gemm = cut.machine.natives.gemms.get(kernel.b.dtype)?;
+        let lower = cut.machine.lower(kernel).map(|(gemm, _)| gemm);
+        let gemm = lower.or_else(|| cut.machine.natives.gemms.get(kernel.b.dtype))?;
         let thin = gemm.for_few_rows(s.m);
         let gemm = thin.unwrap_or_else(|| gemm.for_columns(s.n));
         let order = Order {
@@ -49,6 +50,7 @@ impl Keeps {
             columns: s.n,
             terms: s.k,
             panel: gemm.panel(),
+            pairs: gemm.pairs(),
         };
         let tile = if thin.is_some() { thin_tile(cut, s, gemm) } else { wide_tile(cut, s, gemm) };
         Some(Keeps { gemm, is_thin: thin.is_some(), tile, order })

@@ -62,7 +62,8 @@ impl CpuMatMul {
             let Types { a, b, sums } = types;
             Unsupported(format!("the CPU has no matrix product of {a} and {b} that is summed in {sums}"))
         };
-        let product = Product::new(machine, types, &shapes).ok_or_else(missing)?;
+        let lower = machine.lower(kernel).map(|(gemm, _)| Product::of_floats(gemm, &shapes));
+        let product = lower.or_else(|| Product::new(machine, types, &shapes)).ok_or_else(missing)?;
         let cut = Cut { product, machine, batch: batch.elements(), waits: !post.is_identity() };
         let mut tile = cut.tile(&shapes);
         let chunks = cut.chunks(&shapes).zip(adding(machine, types.sums));

@@ -4,7 +4,7 @@
 mod direct;
 mod windows;
 
-use breakeven_ir::{ConvKernel, Layout, MatMul, Operand, Shape, Unsupported};
+use breakeven_ir::{ConvKernel, Layout, MatMul, Operand, Precision, Shape, Unsupported};
 
 use super::{Plan, body_of, matmul, pack, word_output};
 use crate::wgsl::Tensor;
@@ -63,6 +63,7 @@ fn as_product(k: &ConvKernel) -> Option<MatMul> {
         k: terms,
         a: Operand::new(k.weight.dtype, over_images),
         b: k.x.clone(),
+        precision: Precision::Highest,
         post: k.post.clone(),
         params: k.params.clone(),
         inputs: k.inputs.clone(),
