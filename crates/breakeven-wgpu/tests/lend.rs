@@ -33,7 +33,12 @@ fn pass(device: &WgpuDevice, bytes: &[u8]) -> Result<HostBytes, DeviceError> {
     let work = device.prepare(&Segment { steps: vec![up, down] })?;
     let read = ReadCell::new();
     let buffers = vec![device.alloc(bytes.len() as u64, MemoryKind::Resident)?];
-    let binding = Binding { buffers, uploads: vec![HostBytes::from_vec(bytes.to_vec())], reads: vec![read.clone()] };
+    let binding = Binding {
+        buffers,
+        uploads: vec![HostBytes::from_vec(bytes.to_vec())],
+        reads: vec![read.clone()],
+        ..Binding::default()
+    };
     device.wait(device.submit(&work, binding, Lane::Compute, &[])?, soon())?;
     Ok(read.take().expect("it was read"))
 }

@@ -70,7 +70,8 @@ fn pieces_arrive_whole_and_are_counted_as_one() {
             let (one, two) = (numbers(again), numbers(again + 50));
             let read = ReadCell::new();
             let uploads = vec![HostBytes::from_vec(one.clone()), HostBytes::from_vec(two.clone())];
-            let binding = Binding { buffers: buffers.clone(), uploads, reads: vec![read.clone()] };
+            let binding =
+                Binding { buffers: buffers.clone(), uploads, reads: vec![read.clone()], ..Binding::default() };
             let ticket = device.submit(&work, binding, Lane::Compute, &[]).unwrap();
             device.wait(ticket, soon()).unwrap();
             assert_eq!(read.take().unwrap().elements::<f32>(), sums(&one, &two), "{device:?}");
@@ -96,7 +97,8 @@ fn an_upload_that_comes_later_stays_behind_what_reads_its_slot() {
             HostBytes::from_vec(two.clone()),
             HostBytes::from_vec(Vec::<f32>::new()),
         ];
-        let binding = Binding { buffers: buffers(&device, 3), uploads, reads: vec![read.clone()] };
+        let binding =
+            Binding { buffers: buffers(&device, 3), uploads, reads: vec![read.clone()], ..Binding::default() };
         let ticket = device.submit(&prepare(&device, steps), binding, Lane::Compute, &[]).unwrap();
         device.wait(ticket, soon()).unwrap();
         assert_eq!(read.take().unwrap().elements::<f32>(), sums(&two, &sums(&one, &one)), "{device:?}");
@@ -115,7 +117,8 @@ fn the_copier_that_was_given_copies_both_ways() {
         let work = prepare(&device, vec![upload(0, 0), download(0, 0)]);
         let read = ReadCell::new();
         let uploads = vec![HostBytes::from_vec(numbers(3))];
-        let binding = Binding { buffers: buffers(&device, 1), uploads, reads: vec![read.clone()] };
+        let binding =
+            Binding { buffers: buffers(&device, 1), uploads, reads: vec![read.clone()], ..Binding::default() };
         copied.store(0, SeqCst);
         device.wait(device.submit(&work, binding, Lane::Compute, &[]).unwrap(), soon()).unwrap();
         assert_eq!(read.take().unwrap().elements::<f32>(), numbers(3));
@@ -132,6 +135,7 @@ fn bytes_in_flight_are_bounded_whatever_the_pieces() {
             buffers: buffers.clone(),
             uploads: vec![HostBytes::from_vec(numbers(seed))],
             reads: vec![],
+            ..Binding::default()
         };
         let mut last = device.submit(&work, binding(0), Lane::CopyIn, &[]).unwrap();
         for seed in 1..20 {
@@ -168,7 +172,8 @@ fn a_device_that_is_lost_between_pieces_fails_the_whole_and_holds_nothing() {
             let work = prepare(&device, vec![upload(0, 0), add(0, 0, 0), download(0, 0)]);
             let read = ReadCell::new();
             let uploads = vec![HostBytes::from_vec(numbers(3))];
-            let binding = Binding { buffers: buffers(&device, 1), uploads, reads: vec![read.clone()] };
+            let binding =
+                Binding { buffers: buffers(&device, 1), uploads, reads: vec![read.clone()], ..Binding::default() };
             *victim.lock().unwrap() = Some(device.clone());
             left.store(after, SeqCst);
             let lost = device.submit(&work, binding, Lane::Compute, &[]);
@@ -185,7 +190,7 @@ fn pieces_on_their_way_when_a_device_is_lost_fail_with_their_ticket() {
     for device in devices(&options(Limits::Adapter)) {
         let work = prepare(&device, vec![upload(0, 0), add(0, 0, 0)]);
         let uploads = vec![HostBytes::from_vec(numbers(3))];
-        let binding = Binding { buffers: buffers(&device, 1), uploads, reads: vec![] };
+        let binding = Binding { buffers: buffers(&device, 1), uploads, reads: vec![], ..Binding::default() };
         let ticket = device.submit(&work, binding, Lane::Compute, &[]).unwrap();
         device.destroy();
         // What had ended when somebody last looked has ended.
