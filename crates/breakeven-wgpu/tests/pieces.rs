@@ -64,7 +64,6 @@ fn pieces_arrive_whole_and_are_counted_as_one() {
     for device in devices(&options(Limits::Adapter)) {
         let work = prepare(&device, vec![upload(0, 0), upload(1, 1), add(0, 1, 2), download(0, 2)]);
         let buffers = buffers(&device, 3);
-        let mut made = 0;
         for again in 0..4 {
             let before = device.counters();
             let (one, two) = (numbers(again), numbers(again + 50));
@@ -80,8 +79,8 @@ fn pieces_arrive_whole_and_are_counted_as_one() {
             // The short piece at the end of the first goes with the first of the second.
             assert_eq!(after.submits - before.submits, 2 * PIECES - 1);
             assert_eq!(device.memory().pending, 0);
-            made = if again == 0 { after.staging } else { made };
-            assert_eq!(after.staging, made, "staging memory is used again");
+            // A piece that has arrived makes room for a later one of the same submission, so there may be fewer.
+            assert!(after.staging <= 2 * PIECES + 1, "staging memory is used again: {}", after.staging);
         }
     }
 }
