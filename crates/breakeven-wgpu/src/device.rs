@@ -2,13 +2,14 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use breakeven_device::{
-    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, Lane, Memory, MemoryKind, Prepared, Result, Segment,
-    Status, Ticket, Timing,
+    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, Lane, Memory, MemoryKind, Prepared, ReadCell, Result,
+    Segment, Status, Ticket, Timing,
 };
 use breakeven_ir::{Caps, Kernel, Unsupported};
 
@@ -19,7 +20,8 @@ use crate::kernels::{launch_of, plan};
 use crate::memory::Gpu;
 use crate::pipeline::Pipelines;
 use crate::prepared::WgpuPrepared;
-use crate::submit::{link_bytes, raws, shared_slots, submit};
+use crate::straight::read_into;
+use crate::submit::{link_bytes, raws, read, shared_slots, submit};
 use crate::{Counters, adapter};
 
 /// One opened adapter.
@@ -70,7 +72,6 @@ impl WgpuDevice {
         self.settle();
     }
 
-    #[cfg(test)]
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
     }
@@ -131,6 +132,13 @@ impl WgpuDevice {
             }
         }
         Ok(())
+    }
+
+    /// Submits the copy of a part of `buffer` to the host.
+    pub(crate) fn submit_read(&self, buffer: &Buffer, part: Range<u64>, cell: &ReadCell) -> Result<Ticket> {
+        self.admit(part.end - part.start)?;
+        let submission = read(&self.gpu, buffer, part, cell)?;
+        Ok(lock(&self.flight).start(submission))
     }
 
     fn prepared(work: &Arc<dyn Prepared>) -> Result<&WgpuPrepared> {
@@ -216,6 +224,11 @@ impl Device for WgpuDevice {
                 Status::Pending => {}
             }
         }
+    }
+
+    fn read_into(&self, buffer: &Buffer, to: &mut [u8], deadline: Deadline) -> Option<Result<()>> {
+        let is_worth_it = to.len() as u64 > self.gpu.options.chunk_bytes;
+        is_worth_it.then(|| read_into(self, buffer, to, deadline))
     }
 
     fn memory(&self) -> Memory {

@@ -19,6 +19,7 @@ mod pipeline;
 mod prepared;
 mod self_test;
 mod staging;
+mod straight;
 mod submit;
 mod wgsl;
 

@@ -1,9 +1,10 @@
 //! One submission: uploads staged, steps encoded, one submit, callbacks asked for.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use breakeven_device::{Binding, Buffer, DeviceError, Result, Timing};
+use breakeven_device::{Binding, Buffer, DeviceError, ReadCell, Result, Timing};
 
 use crate::counters::count;
 use crate::flight::{Load, Marks, Staged, Submission};
@@ -84,6 +85,18 @@ pub(crate) fn submit(
     Ok(Submission { index, marks: whole, timing, bytes, load, held })
 }
 
+/// Submits the copy of a part of `buffer` to the host.
+pub(crate) fn read(gpu: &Arc<Gpu>, buffer: &Buffer, part: Range<u64>, cell: &ReadCell) -> Result<Submission> {
+    let binding = Binding { buffers: vec![buffer.clone()], ..Binding::default() };
+    let raw = raws(gpu, &binding, 1)?[0];
+    let (start, bytes, marks) = (Instant::now(), part.end - part.start, Arc::default());
+    let staging = gpu.staging.for_read(gpu, bytes)?;
+    let load = Load { reads: vec![(cell.clone(), bytes, Some(staging.clone()))], ..Load::default() };
+    let index = send(gpu, &load, &marks, |encoder| copy(encoder, (&raw.buffer, part.start), (&staging, 0), bytes))?;
+    let timing = Timing { dispatch: start.elapsed(), ..Timing::default() };
+    Ok(Submission { index, marks, timing, bytes, load, held: binding.buffers })
+}
+
 /// Slots and bytes of the uploads that come before everything else.
 fn leading<'a>(work: &WgpuPrepared, binding: &'a Binding) -> Result<Vec<(usize, &'a [u8])>> {
     let uploads = work.steps.iter().map_while(|s| match s {
@@ -154,7 +167,7 @@ fn send(
 
 fn encode_uploads(encoder: &mut wgpu::CommandEncoder, gpu: &Gpu, raws: &[&Raw], uploads: &[Staged]) {
     for staged in uploads {
-        copy(encoder, &staged.buffer, (&raws[staged.slot].buffer, staged.at), staged.bytes);
+        copy(encoder, (&staged.buffer, 0), (&raws[staged.slot].buffer, staged.at), staged.bytes);
         if staged.at == 0 && staged.bytes > 0 {
             count(&gpu.counts.uploads);
         }
@@ -181,12 +194,12 @@ fn encode(
                 uploads = others;
             }
             Step::Copy { from, to, bytes } if raws[*from].id != raws[*to].id => {
-                copy(encoder, &raws[*from].buffer, (&raws[*to].buffer, 0), *bytes);
+                copy(encoder, (&raws[*from].buffer, 0), (&raws[*to].buffer, 0), *bytes);
             }
             Step::Copy { .. } => {}
             Step::Download { slot, .. } => {
                 if let Some((_, bytes, Some(staging))) = reads.next() {
-                    copy(encoder, &raws[*slot].buffer, (staging, 0), *bytes);
+                    copy(encoder, (&raws[*slot].buffer, 0), (staging, 0), *bytes);
                     count(&gpu.counts.reads);
                 }
             }
@@ -212,9 +225,9 @@ fn encode(
 }
 
 /// Buffers are padded to 16 bytes, so whole words may be copied.
-fn copy(encoder: &mut wgpu::CommandEncoder, from: &wgpu::Buffer, (to, at): (&wgpu::Buffer, u64), bytes: u64) {
+fn copy(encoder: &mut wgpu::CommandEncoder, from: (&wgpu::Buffer, u64), to: (&wgpu::Buffer, u64), bytes: u64) {
     if bytes > 0 {
-        encoder.copy_buffer_to_buffer(from, 0, to, at, bytes.next_multiple_of(4));
+        encoder.copy_buffer_to_buffer(from.0, from.1, to.0, to.1, bytes.next_multiple_of(4));
     }
 }
 

@@ -125,6 +125,55 @@ fn the_copier_that_was_given_copies_both_ways() {
     }
 }
 
+/// A buffer that holds these numbers.
+fn holding(device: &WgpuDevice, numbers: &[f32]) -> Buffer {
+    let buffer = alloc(device, BYTES);
+    let uploads = vec![HostBytes::from_vec(numbers.to_vec())];
+    let binding = Binding { buffers: vec![buffer.clone()], uploads, ..Binding::default() };
+    let work = prepare(device, vec![upload(0, 0)]);
+    device.wait(device.submit(&work, binding, Lane::Compute, &[]).unwrap(), soon()).unwrap();
+    buffer
+}
+
+#[test]
+fn a_buffer_is_read_into_memory_of_the_callers_piece_by_piece() {
+    // One after the other, several at once, and copied once more where nothing may be lent.
+    for (in_flight_bytes, lent_bytes) in [(CHUNK, 1 << 30), (1 << 30, 1 << 30), (1 << 30, 0)] {
+        let more = WgpuOptions { in_flight_bytes, lent_bytes, lend_from: 1, ..options(Limits::Adapter) };
+        for device in devices(&more) {
+            let buffer = holding(&device, &numbers(5));
+            let made = device.counters().staging;
+            for length in [ELEMENTS, ELEMENTS - 1, 1025, ELEMENTS] {
+                let before = device.counters();
+                let mut out = vec![-1.0f32; length];
+                device.read_into(&buffer, bytemuck::cast_slice_mut(&mut out), soon()).unwrap().unwrap();
+                assert_eq!(out, numbers(5)[..length], "{device:?}");
+                let after = device.counters();
+                assert_eq!((after.reads - before.reads, after.lent_bytes), (1, 0));
+                assert_eq!(after.submits - before.submits, (4 * length as u64).div_ceil(CHUNK));
+                // Three on their way, and short pieces at the end of two sizes.
+                assert!(after.staging <= made + 5, "staging memory is used again: {after:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn reading_straight_is_refused_where_it_gains_nothing_or_cannot_be() {
+    for device in devices(&options(Limits::Adapter)) {
+        let buffer = holding(&device, &numbers(5));
+        assert!(device.read_into(&buffer, &mut vec![0; CHUNK as usize], soon()).is_none());
+        let beyond = device.read_into(&buffer, &mut vec![0; BYTES as usize + 1], soon());
+        assert!(matches!(beyond, Some(Err(DeviceError::Driver(_)))), "{beyond:?}");
+        let late = device.read_into(&buffer, &mut vec![0; BYTES as usize], Deadline::after(Duration::ZERO));
+        assert!(matches!(late, Some(Ok(()) | Err(DeviceError::Timeout { .. }))), "{late:?}");
+        device.destroy();
+        let lost = device.read_into(&buffer, &mut vec![0; BYTES as usize], soon());
+        assert!(matches!(lost, Some(Err(DeviceError::Lost { .. }))), "{lost:?}");
+        assert_eq!(device.memory().pending, 0);
+    }
+}
+
 #[test]
 fn bytes_in_flight_are_bounded_whatever_the_pieces() {
     for device in devices(&WgpuOptions { in_flight_bytes: BYTES + BYTES / 2, ..options(Limits::Adapter) }) {
