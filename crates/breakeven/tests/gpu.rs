@@ -46,6 +46,24 @@ fn the_same_work_gives_the_same_values_on_every_device() {
     }
 }
 
+/// What is left on a device and is larger than one piece of it comes straight into the caller's memory, as often as it is read.
+#[test]
+fn large_results_are_read_from_the_device_piece_by_piece() {
+    let (engine, gpus) = engine();
+    let n = (40 << 20) / 4 + 3;
+    let x = ramp(&engine, &[n]);
+    for gpu in gpus {
+        let y = (&x + 1.0).on(gpu);
+        engine.run(&[&y]).unwrap();
+        let mut out = vec![0f32; n];
+        y.read_into(&mut out, Deadline::after(Duration::from_mins(2))).unwrap();
+        for got in [out, y.to_vec::<f32>().unwrap()] {
+            let wrong = got.iter().enumerate().find(|(i, g)| **g != (i % 17) as f32 * 0.125);
+            assert_eq!((wrong, got.len()), (None, n), "on {gpu:?}");
+        }
+    }
+}
+
 /// Floats between 2^-60 and 2^60 of either sign, with any significand.
 fn spread(engine: &Engine, seed: u64, n: usize) -> Tensor {
     let bits = engine.random_bits(seed, n).to_vec::<u32>().unwrap();
