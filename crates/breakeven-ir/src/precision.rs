@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::DType;
 
-/// How exactly a matrix product of floats must be computed, in the words of JAX and of PyTorch's
+/// How exactly a matrix product of floats must be computed, in the words of JAX and of `PyTorch`'s
 /// `float32_matmul_precision`. It says what a device *may* do: one that has nothing faster computes at
 /// [`Precision::Highest`], and explanations say what ran. Products of f64 and of integers do not depend on it.
 ///
