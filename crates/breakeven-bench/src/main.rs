@@ -1,9 +1,12 @@
-//! `cargo run --release -p breakeven-bench`: what one eager operation costs, and what many in one batch cost.
+//! `cargo run --release -p breakeven-bench`: what one eager operation costs, what many in one batch cost, and what
+//! operations cost that begin and end in the host's memory, on each device and where the engine puts them.
 #![forbid(unsafe_code)]
+
+mod host;
 
 use std::time::Duration;
 
-use breakeven::{Deadline, DeviceId, DeviceState, Engine, Result, Tensor, concat};
+use breakeven::{Deadline, DeviceId, DeviceReport, DeviceState, Engine, Result, Tensor, concat};
 use breakeven_bench::{Samples, WARM_UP, interleave};
 
 const ROUNDS: usize = 2000;
@@ -13,10 +16,14 @@ fn main() -> Result<()> {
     let engine = Engine::builder().software(true).no_cache().build()?;
     eager_add(&engine)?;
     engine.ready(Deadline::after(Duration::from_mins(2)))?;
-    for device in engine.devices().into_iter().filter(|d| d.id.0 > 0 && d.state == DeviceState::Ready) {
+    let ready = |d: &DeviceReport| d.state == DeviceState::Ready;
+    let devices: Vec<DeviceReport> = engine.devices().into_iter().filter(ready).collect();
+    for device in devices.iter().filter(|d| d.id != DeviceId::HOST) {
         println!("{} ({})", device.name, device.info.name);
         relu_batches(&engine, device.id)?;
     }
+    let named: Vec<(DeviceId, String)> = devices.into_iter().map(|d| (d.id, d.name)).collect();
+    host::all(&engine, &named)?;
     engine.notes().iter().for_each(|note| println!("note: {note}"));
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use breakeven_device::{
-    Binding, Deadline, Device, HostBytes, HostMemory, Lane, MemoryKind, ReadCell, Result, Segment, SegmentStep,
+    Binding, Deadline, Device, HostBytes, Lane, MemoryKind, ReadCell, Result, Segment, SegmentStep,
 };
 use breakeven_ir::Launch;
 
@@ -77,7 +77,7 @@ impl<'a> Bench<'a> {
     }
 
     /// What each case's output buffers hold after its run. A failure of many is pinned to one by running them alone.
-    fn results(&self, cases: &[Case]) -> Vec<Vec<HostMemory>> {
+    fn results(&self, cases: &[Case]) -> Vec<Vec<HostBytes>> {
         let alone = |case: &Case| {
             let one = run(self.device, std::slice::from_ref(case));
             one.unwrap_or_else(|e| panic!("{}: {}: {e}", self.device.info().name, case.name)).swap_remove(0)
@@ -90,7 +90,7 @@ impl<'a> Bench<'a> {
 ///
 /// # Errors
 /// What the device says; also when it called work done whose bytes never came.
-pub fn run(device: &dyn Device, cases: &[Case]) -> Result<Vec<Vec<HostMemory>>> {
+pub fn run(device: &dyn Device, cases: &[Case]) -> Result<Vec<Vec<HostBytes>>> {
     let mut batch = Batch {
         device,
         uploads: vec![],

@@ -88,9 +88,9 @@ fn spoil(segment: &Segment, reads: &[ReadCell], fault: Fault) {
             SegmentStep::Launch(launch) if launch.outputs.contains(slot) => Some(&launch.kernel),
             _ => None,
         });
-        if let (Some(kernel), Some(mut bytes)) = (writer, reads[*read].take()) {
-            let whole: &mut HostMemory = &mut bytes;
-            fault(kernel, whole);
+        if let (Some(kernel), Some(bytes)) = (writer, reads[*read].take()) {
+            let mut bytes = HostMemory::copy_of(&bytes);
+            fault(kernel, &mut bytes);
             reads[*read].fill(bytes);
         }
     }

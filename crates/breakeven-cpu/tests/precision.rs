@@ -22,7 +22,7 @@ fn device(bf16: Bf16Isa, threads: usize) -> CpuDevice {
 /// Instructions that this machine has; those that it lacks are named, so that nobody takes them for tested.
 fn instructions() -> Vec<Bf16Isa> {
     let (has, lacks): (Vec<_>, Vec<_>) = Bf16Isa::ALL.into_iter().partition(|each| each.is_available(Isa::best()));
-    for each in lacks {
+    for each in &lacks {
         println!("SKIPPED: this machine has no {each}");
     }
     println!("tested: {has:?}");

@@ -22,7 +22,7 @@ pub trait Backend: Send + Sync {
     fn open(&self, index: usize) -> Result<Arc<dyn Device>>;
 }
 
-/// One queue and its memory. Nothing but [`Device::wait`] blocks.
+/// One queue and its memory. Nothing but [`Device::wait`] blocks, and [`Device::read_into`], which waits.
 pub trait Device: Send + Sync + fmt::Debug {
     /// What it is.
     fn info(&self) -> &DeviceInfo;
@@ -93,6 +93,12 @@ pub trait Device: Send + Sync + fmt::Debug {
 
     /// The device's own clock.
     fn now(&self) -> Duration;
+
+    /// Brings the first bytes of `buffer`, on which no work is pending elsewhere, straight into the caller's memory, or fails when
+    /// the deadline passes, as [`Device::wait`] does. `None` where that is no faster than a download that is copied.
+    fn read_into(&self, _buffer: &Buffer, _to: &mut [u8], _deadline: Deadline) -> Option<Result<()>> {
+        None
+    }
 
     /// Measures the numbers that its kernels are tuned by, each under its name, with arrays of at most so many bytes, and
     /// works by them from now on. None of them changes a result.

@@ -27,12 +27,11 @@ impl HostMemory {
         HostMemory { lines: bytemuck::zeroed_vec(bytes.div_ceil(64)), bytes }
     }
 
-    /// The bytes as elements.
-    ///
-    /// # Panics
-    /// When a byte pattern is not valid for `T`: a bool that is neither 0 nor 1.
-    pub fn elements<T: Element>(&self) -> &[T] {
-        bytemuck::checked::cast_slice(self)
+    /// The same bytes once more.
+    pub fn copy_of(bytes: &[u8]) -> HostMemory {
+        let mut copy = HostMemory::zeroed(bytes.len());
+        copy.copy_from_slice(bytes);
+        copy
     }
 
     /// All bytes with the padding behind them.
@@ -134,9 +133,16 @@ impl HostBytes {
         if (self.as_ptr() as usize).is_multiple_of(alignment) {
             return self;
         }
-        let mut copy = HostMemory::zeroed(self.len());
-        copy.copy_from_slice(&self);
-        HostBytes::constant(copy)
+        HostMemory::copy_of(&self).into()
+    }
+
+    /// The bytes as elements.
+    ///
+    /// # Panics
+    /// When a byte pattern is not valid for `T`: a bool that is neither 0 nor 1; and when they do not lie where a `T` may,
+    /// which bytes that a device read always do.
+    pub fn elements<T: Element>(&self) -> &[T] {
+        bytemuck::checked::cast_slice(self)
     }
 
     /// A part of these bytes.
@@ -156,6 +162,12 @@ impl<T: Element> From<Vec<T>> for HostBytes {
     }
 }
 
+impl From<HostMemory> for HostBytes {
+    fn from(memory: HostMemory) -> HostBytes {
+        HostBytes::constant(memory)
+    }
+}
+
 impl Deref for HostBytes {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
@@ -164,6 +176,12 @@ impl Deref for HostBytes {
             Owner::Constant(kept) => kept.bytes(),
         };
         &all[self.range.clone()]
+    }
+}
+
+impl AsRef<[u8]> for HostBytes {
+    fn as_ref(&self) -> &[u8] {
+        self
     }
 }
 
@@ -181,10 +199,10 @@ impl<T: Element> AsRef<[u8]> for Elements<T> {
     }
 }
 
-/// Where a read puts its bytes. Filled by the device once the bytes have really arrived; a device that says "done"
-/// too early leaves it empty.
+/// Where a read puts its bytes, aligned for every element type. Filled by the device once the bytes have really arrived, with
+/// memory of their own or with the place where it wrote them; a device that says "done" too early leaves it empty.
 #[derive(Clone, Debug, Default)]
-pub struct ReadCell(Arc<Mutex<Option<HostMemory>>>);
+pub struct ReadCell(Arc<Mutex<Option<HostBytes>>>);
 
 impl ReadCell {
     /// An empty cell.
@@ -193,12 +211,14 @@ impl ReadCell {
     }
 
     /// Called by the device when the bytes are there.
-    pub fn fill(&self, memory: HostMemory) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
+    pub fn fill(&self, bytes: impl Into<HostBytes>) {
+        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(bytes.into());
+        // Memory may belong to a device, which has locks of its own.
+        drop(before);
     }
 
     /// The bytes, once they are there.
-    pub fn take(&self) -> Option<HostMemory> {
+    pub fn take(&self) -> Option<HostBytes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -243,6 +263,6 @@ mod tests {
         memory[..4].copy_from_slice(&1.5f32.to_le_bytes());
         assert_eq!(memory.as_ptr() as usize % 64, 0);
         assert_eq!((memory.len(), memory.padded_mut().len()), (10, 64));
-        assert_eq!(HostMemory { bytes: 4, ..memory }.elements::<f32>(), [1.5]);
+        assert_eq!(HostBytes::from(HostMemory { bytes: 4, ..memory }).elements::<f32>(), [1.5]);
     }
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod buffer;
+mod copier;
 mod deadline;
 mod derived;
 mod device;
@@ -17,6 +18,7 @@ pub mod sim;
 mod timing;
 
 pub use buffer::{Buffer, MemoryKind};
+pub use copier::Copier;
 pub use deadline::Deadline;
 pub use derived::Derived;
 pub use device::{Backend, Device, DeviceInfo, DeviceKind, Lane, Memory, Prepared, Status, Ticket};

@@ -284,8 +284,7 @@ impl Running {
         self.stages.push(StageTiming { device, timing });
         let early = || DeviceError::Driver("said it was done before the bytes it reads had arrived".to_owned());
         let one = |(taken, cell): &(Taken, ReadCell)| {
-            let memory = cell.take().ok_or_else(early).map_err(ExecError::of(device))?;
-            Ok((*taken, HostBytes::constant(memory)))
+            Ok((*taken, cell.take().ok_or_else(early).map_err(ExecError::of(device))?))
         };
         submitted.reads.iter().map(one).collect()
     }

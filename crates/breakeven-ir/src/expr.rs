@@ -138,8 +138,27 @@ impl ExprBuilder {
         if self.items[step as usize].1 == dtype { step } else { self.push(Item::Cast(step), dtype) }
     }
 
+    /// The steps of `expr`, whose arguments are earlier steps and whose parameters come after those so far; gives its result.
+    ///
+    /// # Panics
+    /// When there are fewer `args` than it takes.
+    pub fn expr(&mut self, expr: &Expr, args: &[u16]) -> u16 {
+        let mut steps: Vec<u16> = Vec::with_capacity(expr.items.len());
+        let first = self.params;
+        self.params += expr.params;
+        for (item, dtype) in &expr.items {
+            steps.push(match item {
+                Item::Arg(arg) => args[*arg as usize],
+                Item::Param(param) => self.push(Item::Param(first + param), *dtype),
+                Item::Row(row, ids) => self.push(Item::Row(*row, ids.map(|id| steps[id as usize])), *dtype),
+                Item::Cast(step) => self.cast(steps[*step as usize], *dtype),
+            });
+        }
+        *steps.last().expect("an expression has a result")
+    }
+
     /// An earlier step, written once more.
-    pub(crate) fn again(&mut self, step: u16) -> u16 {
+    pub fn again(&mut self, step: u16) -> u16 {
         let (item, dtype) = self.items[step as usize];
         self.push(item, dtype)
     }

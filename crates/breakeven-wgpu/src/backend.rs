@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use breakeven_device::{Backend, Device, DeviceError, DeviceInfo, DeviceKind, Result};
+use breakeven_device::{Backend, Copier, Device, DeviceError, DeviceInfo, DeviceKind, Result};
 
 use crate::errors::ready;
 use crate::{WgpuDevice, adapter};
@@ -37,6 +37,15 @@ pub struct WgpuOptions {
     pub in_flight_submissions: usize,
     /// Bytes that each pool keeps waiting.
     pub pool_bytes: u64,
+    /// Bytes from which on what was read is not copied but lent: the memory that the device wrote is handed out, and comes back
+    /// when nobody looks at it any more.
+    pub lend_from: u64,
+    /// Bytes that may be lent; beyond them, reads are copied.
+    pub lent_bytes: u64,
+    /// Bytes of an upload that are staged and sent at a time, so that the device fetches them while the next are staged.
+    pub chunk_bytes: u64,
+    /// Who copies between the host's memory and staging memory.
+    pub copier: Copier,
     /// How long a wait asks again and again before it blocks: blocking costs a wake-up.
     pub spin: Duration,
     /// How long closing a device waits for its work; what is unfinished then is left to the driver.
@@ -53,6 +62,14 @@ impl Default for WgpuOptions {
             in_flight_bytes: 1 << 30,
             in_flight_submissions: 256,
             pool_bytes: 4 << 30,
+            // A copy of so many takes about as long as lending them costs on both ends, and memory that others hold is memory
+            // that the next read has to do without.
+            lend_from: 64 << 10,
+            lent_bytes: 1 << 30,
+            // At the 55 GB/s of the fastest links such a piece takes 300 us, several times what a submission does, and its first
+            // one is a small part of an upload that is worth cutting.
+            chunk_bytes: 16 << 20,
+            copier: Copier::default(),
             spin: Duration::from_micros(200),
             close: Duration::from_secs(2),
         }

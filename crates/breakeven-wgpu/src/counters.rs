@@ -15,6 +15,12 @@ pub struct Counters {
     pub uploads: u64,
     /// Copies to the host.
     pub reads: u64,
+    /// Reads whose bytes were lent where they lie.
+    pub lent: u64,
+    /// Bytes that are lent now.
+    pub lent_bytes: u64,
+    /// Buffers made for copies from and to the host.
+    pub staging: u64,
     /// Pipelines compiled.
     pub pipelines: u64,
     /// Bind groups made.
@@ -28,18 +34,23 @@ pub(crate) struct Counts {
     pub dispatches: AtomicU64,
     pub uploads: AtomicU64,
     pub reads: AtomicU64,
+    pub lent: AtomicU64,
+    pub staging: AtomicU64,
     pub pipelines: AtomicU64,
     pub bind_groups: AtomicU64,
 }
 
 impl Counts {
-    pub fn read(&self) -> Counters {
+    pub fn read(&self, lent_bytes: u64) -> Counters {
         Counters {
             submits: self.submits.load(Relaxed),
             passes: self.passes.load(Relaxed),
             dispatches: self.dispatches.load(Relaxed),
             uploads: self.uploads.load(Relaxed),
             reads: self.reads.load(Relaxed),
+            lent: self.lent.load(Relaxed),
+            lent_bytes,
+            staging: self.staging.load(Relaxed),
             pipelines: self.pipelines.load(Relaxed),
             bind_groups: self.bind_groups.load(Relaxed),
         }

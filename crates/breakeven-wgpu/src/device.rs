@@ -2,13 +2,14 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use breakeven_device::{
-    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, Lane, Memory, MemoryKind, Prepared, Result, Segment,
-    Status, Ticket, Timing,
+    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, Lane, Memory, MemoryKind, Prepared, ReadCell, Result,
+    Segment, Status, Ticket, Timing,
 };
 use breakeven_ir::{Caps, Kernel, Unsupported};
 
@@ -19,7 +20,8 @@ use crate::kernels::{launch_of, plan};
 use crate::memory::Gpu;
 use crate::pipeline::Pipelines;
 use crate::prepared::WgpuPrepared;
-use crate::submit::{link_bytes, raws, shared_slots, submit};
+use crate::straight::read_into;
+use crate::submit::{link_bytes, raws, read, shared_slots, submit};
 use crate::{Counters, adapter};
 
 /// One opened adapter.
@@ -60,7 +62,7 @@ impl WgpuDevice {
 
     /// What it did so far.
     pub fn counters(&self) -> Counters {
-        self.gpu.counts.read()
+        self.gpu.counts.read(self.gpu.staging.loans.bytes())
     }
 
     /// Gives the device up as if it were lost, for tests of what happens then.
@@ -68,6 +70,10 @@ impl WgpuDevice {
         self.gpu.device.destroy();
         self.gpu.verdict.lose("it was destroyed");
         self.settle();
+    }
+
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
     }
 
     /// The WGSL text of each dispatch that `kernel` becomes.
@@ -128,6 +134,13 @@ impl WgpuDevice {
         Ok(())
     }
 
+    /// Submits the copy of a part of `buffer` to the host.
+    pub(crate) fn submit_read(&self, buffer: &Buffer, part: Range<u64>, cell: &ReadCell) -> Result<Ticket> {
+        self.admit(part.end - part.start)?;
+        let submission = read(&self.gpu, buffer, part, cell)?;
+        Ok(lock(&self.flight).start(submission))
+    }
+
     fn prepared(work: &Arc<dyn Prepared>) -> Result<&WgpuPrepared> {
         let any: &dyn Any = &**work;
         any.downcast_ref().ok_or_else(|| DeviceError::Driver("the segment was prepared by another device".into()))
@@ -167,9 +180,14 @@ impl Device for WgpuDevice {
         }
         self.admit(link_bytes(work, &binding))?;
         let shared = shared_slots(&raws(&self.gpu, &binding, work.slots)?);
+        // Staging memory of parts that the device has fetched meanwhile serves those that follow.
+        let sent = |part| {
+            lock(&self.flight).start(part);
+            drop(self.progress(wgpu::PollType::Poll));
+        };
         let submission = match shared {
-            Some(slots) => submit(&self.gpu, &*work.merge(&self.gpu, &self.pipelines, slots)?, &binding)?,
-            None => submit(&self.gpu, work, &binding)?,
+            Some(slots) => submit(&self.gpu, &*work.merge(&self.gpu, &self.pipelines, slots)?, &binding, sent)?,
+            None => submit(&self.gpu, work, &binding, sent)?,
         };
         Ok(lock(&self.flight).start(submission))
     }
@@ -206,6 +224,11 @@ impl Device for WgpuDevice {
                 Status::Pending => {}
             }
         }
+    }
+
+    fn read_into(&self, buffer: &Buffer, to: &mut [u8], deadline: Deadline) -> Option<Result<()>> {
+        let is_worth_it = to.len() as u64 > self.gpu.options.chunk_bytes;
+        is_worth_it.then(|| read_into(self, buffer, to, deadline))
     }
 
     fn memory(&self) -> Memory {

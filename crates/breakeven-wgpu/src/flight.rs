@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use breakeven_device::{Buffer, DeviceError, ReadCell, Status, Ticket, Timing};
+use breakeven_device::{Buffer, DeviceError, HostMemory, ReadCell, Status, Ticket, Timing};
 
 use crate::memory::Gpu;
 use crate::staging::Clock;
@@ -15,6 +15,8 @@ use crate::staging::Clock;
 pub(crate) struct Marks {
     left: AtomicUsize,
     failed: AtomicBool,
+    /// Those of the submission that this one is a part of, which waits for and fails with its parts.
+    whole: Option<Arc<Marks>>,
 }
 
 /// One callback. Dropped without an answer, it counts as failed: a lost callback must not hang a wait.
@@ -25,10 +27,22 @@ pub(crate) struct Mark {
 }
 
 impl Marks {
+    /// Those of a part of `whole`.
+    pub fn of_part(whole: &Arc<Marks>) -> Arc<Marks> {
+        Arc::new(Marks { whole: Some(whole.clone()), ..Marks::default() })
+    }
+
     /// One more callback to wait for.
     pub fn add(self: &Arc<Marks>) -> Mark {
-        self.left.fetch_add(1, SeqCst);
+        self.with_whole(|marks| {
+            marks.left.fetch_add(1, SeqCst);
+        });
         Mark { marks: self.clone(), good: false }
+    }
+
+    fn with_whole(&self, act: impl Fn(&Marks)) {
+        act(self);
+        self.whole.iter().for_each(|whole| act(whole));
     }
 
     fn are_done(&self) -> bool {
@@ -45,10 +59,12 @@ impl Mark {
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        if !self.good {
-            self.marks.failed.store(true, SeqCst);
-        }
-        self.marks.left.fetch_sub(1, SeqCst);
+        self.marks.with_whole(|marks| {
+            if !self.good {
+                marks.failed.store(true, SeqCst);
+            }
+            marks.left.fetch_sub(1, SeqCst);
+        });
     }
 }
 
@@ -68,9 +84,18 @@ pub(crate) struct Submission {
 /// Host-visible memory of a submission.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
-    pub uploads: Vec<(u64, wgpu::Buffer)>,
+    pub uploads: Vec<Staged>,
     pub reads: Vec<(ReadCell, u64, Option<wgpu::Buffer>)>,
     pub clock: Option<Clock>,
+}
+
+/// Memory that bytes were written to on their way to a slot, where they begin `at` some byte.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    pub slot: usize,
+    pub at: u64,
+    pub bytes: u64,
+    pub buffer: wgpu::Buffer,
 }
 
 /// All submissions of a device.
@@ -193,15 +218,15 @@ impl Submission {
 
 impl Landed {
     /// Fills the reads and gives host-visible memory back.
-    pub fn settle(self, gpu: &Gpu) -> Result<Timing, DeviceError> {
+    pub fn settle(self, gpu: &Arc<Gpu>) -> Result<Timing, DeviceError> {
         if self.failed {
-            self.load.uploads.iter().for_each(|(bytes, _)| gpu.staging.forget_write(*bytes));
+            gpu.staging.forget(&self.load);
             gpu.verdict.check()?;
             let error = gpu.verdict.take_uncaptured();
             return Err(error.unwrap_or_else(|| DeviceError::Lost { reason: "the driver dropped a submission".into() }));
         }
         let start = Instant::now();
-        for (bytes, buffer) in self.load.uploads {
+        for Staged { bytes, buffer, .. } in self.load.uploads {
             gpu.staging.put_write(bytes, buffer, gpu.now());
         }
         let mut timing = self.timing;
@@ -210,11 +235,10 @@ impl Landed {
             gpu.staging.put_clock(clock);
         }
         for (cell, bytes, buffer) in self.load.reads {
-            let memory = match buffer {
-                Some(buffer) => gpu.staging.take_read(bytes, buffer, gpu.now())?,
-                None => breakeven_device::HostMemory::zeroed(0),
-            };
-            cell.fill(memory);
+            match buffer {
+                Some(buffer) => cell.fill(gpu.staging.take_read(gpu, bytes, buffer)?),
+                None => cell.fill(HostMemory::zeroed(0)),
+            }
         }
         timing.read = start.elapsed();
         Ok(timing)

@@ -12,11 +12,14 @@ mod device;
 mod errors;
 mod flight;
 mod kernels;
+mod lend;
 mod memory;
+mod pieces;
 mod pipeline;
 mod prepared;
 mod self_test;
 mod staging;
+mod straight;
 mod submit;
 mod wgsl;
 

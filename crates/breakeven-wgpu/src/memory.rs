@@ -56,7 +56,7 @@ impl Gpu {
             _instance: instance.clone(),
             verdict,
             counts: Counts::default(),
-            staging: Staging::new(options.pool_bytes),
+            staging: Staging::new(&options),
             pool: Mutex::new(Pool::new(options.pool_bytes)),
             ids: AtomicU64::new(0),
             start: Instant::now(),

@@ -40,7 +40,7 @@ pub fn self_test(device: &WgpuDevice) -> Vec<SelfTestVerdict> {
 }
 
 /// Runs one kernel over dense inputs; the bytes of its first output.
-fn run(device: &WgpuDevice, kernel: Kernel, inputs: Vec<HostBytes>, bytes: u64) -> Result<HostMemory> {
+fn run(device: &WgpuDevice, kernel: Kernel, inputs: Vec<HostBytes>, bytes: u64) -> Result<HostBytes> {
     let count = inputs.len();
     let alloc = |bytes| device.alloc(bytes, MemoryKind::Resident);
     let mut buffers = inputs.iter().map(|b| alloc(b.len() as u64)).collect::<Result<Vec<_>>>()?;
@@ -53,14 +53,14 @@ fn run(device: &WgpuDevice, kernel: Kernel, inputs: Vec<HostBytes>, bytes: u64) 
     let binding = Binding { buffers, uploads: inputs, reads: vec![read.clone()], ..Binding::default() };
     let ticket = device.submit(&device.prepare(&Segment { steps })?, binding, Lane::Compute, &[])?;
     device.wait(ticket, Deadline::after(Duration::from_secs(30)))?;
-    Ok(read.take().unwrap_or_else(|| HostMemory::zeroed(0)))
+    Ok(read.take().unwrap_or_else(|| HostMemory::zeroed(0).into()))
 }
 
 fn row(name: &str) -> Expr {
     Expr::row(Row::named(name).expect("the row is in the table"), DType::F32)
 }
 
-fn map(device: &WgpuDevice, expr: Expr, inputs: &[&[f32]]) -> Result<HostMemory> {
+fn map(device: &WgpuDevice, expr: Expr, inputs: &[&[f32]]) -> Result<HostBytes> {
     let n = inputs[0].len();
     let inputs = inputs.iter().map(|x| HostBytes::from_vec(x.to_vec())).collect();
     run(device, Kernel::Map(Map::dense(expr, vec![], n)), inputs, 4 * n as u64)

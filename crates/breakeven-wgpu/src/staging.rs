@@ -1,11 +1,15 @@
 //! Host-visible memory that copies pass through, kept between submissions.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use breakeven_device::{DeviceError, HostMemory, Pool, Result};
+use breakeven_device::{DeviceError, HostBytes, HostMemory, Pool, Result};
 
+use crate::backend::WgpuOptions;
+use crate::counters::count;
 use crate::errors::lock;
+use crate::flight::Load;
+use crate::lend::{Lent, Loans};
 use crate::memory::Gpu;
 
 /// Buffers for writing, mapped while they wait, and for reading.
@@ -13,6 +17,7 @@ use crate::memory::Gpu;
 pub(crate) struct Staging {
     write: Mutex<Pool<wgpu::Buffer>>,
     read: Mutex<Pool<wgpu::Buffer>>,
+    pub loans: Loans,
     clocks: Mutex<Vec<Clock>>,
 }
 
@@ -25,9 +30,9 @@ pub(crate) struct Clock {
 }
 
 impl Staging {
-    pub fn new(pool_bytes: u64) -> Staging {
-        let pool = || Mutex::new(Pool::new(pool_bytes.min(1 << 30)));
-        Staging { write: pool(), read: pool(), clocks: Mutex::default() }
+    pub fn new(options: &WgpuOptions) -> Staging {
+        let pool = || Mutex::new(Pool::new(options.pool_bytes.min(1 << 30)));
+        Staging { write: pool(), read: pool(), loans: Loans::new(options.lent_bytes), clocks: Mutex::default() }
     }
 
     /// Memory that holds `bytes`, ready to be copied from.
@@ -39,13 +44,13 @@ impl Staging {
         } else {
             let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
             let made = gpu.create_buffer(wanted, usage, true)?;
+            count(&gpu.counts.staging);
             lock(&self.write).made(wanted);
             made
         };
-        let range = buffer.slice(..wanted.next_multiple_of(16)).get_mapped_range_mut();
-        let mut view = range.map_err(|e| DeviceError::Driver(format!("staging memory cannot be written: {e}")))?;
-        view.slice(..bytes.len()).copy_from_slice(bytes);
-        drop(view);
+        if !bytes.is_empty() {
+            write(gpu, bytes, &buffer).inspect_err(|_| self.forget_write(wanted))?;
+        }
         buffer.unmap();
         Ok(buffer)
     }
@@ -56,6 +61,7 @@ impl Staging {
             return Ok(buffer);
         }
         let made = gpu.create_buffer(bytes, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST, false)?;
+        count(&gpu.counts.staging);
         lock(&self.read).made(bytes);
         Ok(made)
     }
@@ -65,23 +71,38 @@ impl Staging {
         lock(&self.write).put(bytes, buffer, now).iter().for_each(wgpu::Buffer::destroy);
     }
 
-    /// Counts memory for writing as gone: the submission it was made for failed.
-    pub fn forget_write(&self, bytes: u64) {
+    /// Counts all memory of a submission as gone, which was not made or failed.
+    pub fn forget(&self, load: &Load) {
+        load.uploads.iter().for_each(|staged| self.forget_write(staged.bytes));
+        load.reads.iter().filter(|(_, _, buffer)| buffer.is_some()).for_each(|(_, bytes, _)| self.forget_read(*bytes));
+    }
+
+    fn forget_write(&self, bytes: u64) {
         lock(&self.write).forget(bytes);
     }
 
-    /// Copies out of mapped memory and takes it back.
-    pub fn take_read(&self, bytes: u64, buffer: wgpu::Buffer, now: Duration) -> Result<HostMemory> {
-        let view = buffer
-            .slice(..bytes.next_multiple_of(16))
-            .get_mapped_range()
-            .map_err(|e| DeviceError::Driver(format!("what was read cannot be seen: {e}")))?;
-        let mut memory = HostMemory::zeroed(bytes as usize);
-        memory.copy_from_slice(&view[..bytes as usize]);
-        drop(view);
-        buffer.unmap();
-        self.put_read(bytes, buffer, now);
-        Ok(memory)
+    /// What mapped memory holds: lent, and taken back when nobody looks any more, or copied, and taken back at once.
+    pub fn take_read(&self, gpu: &Arc<Gpu>, bytes: u64, buffer: wgpu::Buffer) -> Result<HostBytes> {
+        let view = buffer.slice(..bytes.next_multiple_of(16)).get_mapped_range().map_err(|e| {
+            self.forget_read(bytes);
+            DeviceError::Driver(format!("what was read cannot be seen: {e}"))
+        })?;
+        match Lent::new(gpu, &buffer, view, bytes) {
+            Ok(lent) => Ok(HostBytes::constant(lent)),
+            Err(view) => {
+                let mut memory = HostMemory::zeroed(bytes as usize);
+                gpu.options.copier.copy(&view[..bytes as usize], &mut memory);
+                drop(view);
+                buffer.unmap();
+                self.put_read(bytes, buffer, gpu.now());
+                Ok(memory.into())
+            }
+        }
+    }
+
+    /// Counts memory for reading as gone: its device is lost.
+    pub fn forget_read(&self, bytes: u64) {
+        lock(&self.read).forget(bytes);
     }
 
     /// Takes back memory for reading that is not mapped.
@@ -109,6 +130,17 @@ impl Staging {
             lock(pool).trim(before).iter().for_each(wgpu::Buffer::destroy);
         }
     }
+}
+
+fn write(gpu: &Gpu, bytes: &[u8], buffer: &wgpu::Buffer) -> Result<()> {
+    let range = buffer.slice(..bytes.len().next_multiple_of(16) as u64).get_mapped_range_mut();
+    let mut view = range.map_err(|e| DeviceError::Driver(format!("staging memory cannot be written: {e}")))?;
+    let place = view.slice(..bytes.len()).as_raw_element_ptr();
+    // SAFETY: so many bytes are mapped there for as long as the view lives, wgpu has set them once, and it gives nobody else a
+    // view of them meanwhile.
+    let to = unsafe { std::slice::from_raw_parts_mut(place.as_ptr(), bytes.len()) };
+    gpu.options.copier.copy(bytes, to);
+    Ok(())
 }
 
 fn make_clock(device: &wgpu::Device) -> Clock {

@@ -1,13 +1,15 @@
 //! One submission: uploads staged, steps encoded, one submit, callbacks asked for.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use breakeven_device::{Binding, Buffer, DeviceError, Result, Timing};
+use breakeven_device::{Binding, Buffer, DeviceError, ReadCell, Result, Timing};
 
 use crate::counters::count;
-use crate::flight::{Load, Marks, Submission};
+use crate::flight::{Load, Marks, Staged, Submission};
 use crate::memory::{Gpu, Raw, WgpuMemory};
+use crate::pieces::{Piece, parts};
 use crate::prepared::{Groups, Step, WgpuPrepared};
 use crate::staging::Clock;
 
@@ -41,81 +43,163 @@ pub(crate) fn link_bytes(work: &WgpuPrepared, binding: &Binding) -> u64 {
     work.steps.iter().map(one).sum()
 }
 
-/// Encodes and submits; gives what has to be held until it ends.
-pub(crate) fn submit(gpu: &Arc<Gpu>, work: &WgpuPrepared, binding: &Binding) -> Result<Submission> {
+/// Encodes and submits; gives what has to be held until it ends. Parts of uploads go ahead as soon as they are staged and are
+/// given to `sent`: if this fails then, they are on their way nevertheless.
+pub(crate) fn submit(
+    gpu: &Arc<Gpu>,
+    work: &WgpuPrepared,
+    binding: &Binding,
+    sent: impl Fn(Submission),
+) -> Result<Submission> {
     let raws = raws(gpu, binding, work.slots)?;
-    let mut held: Vec<Buffer> = binding.buffers.clone();
     let scratch = if work.scratch > 0 { Some(gpu.alloc(work.scratch)?) } else { None };
     let scratch_raw = scratch.as_ref().and_then(|b| b.memory::<WgpuMemory>()).map(WgpuMemory::raw);
-    let mut timing = Timing::default();
+    let held: Vec<Buffer> = binding.buffers.iter().cloned().chain(scratch.clone()).collect();
+    let leading = leading(work, binding)?;
+    let steps = &work.steps[leading.len()..];
+    let mut parts = parts(leading.into_iter(), gpu.options.chunk_bytes);
+    let last = parts.pop().unwrap_or_default();
+    let (whole, mut timing, mut bytes) = (Arc::new(Marks::default()), Timing::default(), link_bytes(work, binding));
+    for part in &parts {
+        let start = Instant::now();
+        let (load, moved) = (stage(gpu, part)?, part.iter().map(|p| p.bytes.len() as u64).sum());
+        timing.upload += start.elapsed();
+        let marks = Marks::of_part(&whole);
+        let index = send(gpu, &load, &marks, |encoder| encode_uploads(encoder, gpu, &raws, &load.uploads))?;
+        bytes -= moved;
+        sent(Submission { index, marks, timing: Timing::default(), bytes: moved, load, held: held.clone() });
+    }
     let start = Instant::now();
-    let mut load = stage(gpu, work, binding)?;
-    timing.upload = start.elapsed();
+    let mut load = stage_steps(gpu, steps, binding, stage(gpu, &last)?)?;
+    timing.upload += start.elapsed();
     let start = Instant::now();
     let groups = work.groups(gpu, &raws, scratch_raw)?;
-    let has_pass = work.steps.iter().any(|s| matches!(s, Step::Pass(_)));
+    let has_pass = steps.iter().any(|s| matches!(s, Step::Pass(_)));
     load.clock = if has_pass && binding.timed { gpu.staging.clock(gpu) } else { None };
-    let marks = Arc::new(Marks::default());
-    let index = gpu.guarded(|| {
-        let commands = encode(gpu, work, &raws, &groups, &load);
-        let index = gpu.queue.submit([commands]);
-        ask(gpu, &load, &marks);
-        index
+    let index = send(gpu, &load, &whole, |encoder| {
+        let (leading, others) = load.uploads.split_at(last.len());
+        encode_uploads(encoder, gpu, &raws, leading);
+        encode(encoder, gpu, steps, &raws, &groups, (others, &load));
     })?;
-    count(&gpu.counts.submits);
     timing.dispatch = start.elapsed();
-    held.extend(scratch);
-    Ok(Submission { index, marks, timing, bytes: link_bytes(work, binding), load, held })
+    Ok(Submission { index, marks: whole, timing, bytes, load, held })
 }
 
-/// Copies uploads into staging memory and takes staging memory for reads.
-fn stage(gpu: &Gpu, work: &WgpuPrepared, binding: &Binding) -> Result<Load> {
-    let mut load = Load::default();
-    for step in &work.steps {
-        match step {
-            Step::Upload { upload, .. } => {
-                let bytes = binding.uploads.get(*upload).ok_or_else(|| unbound("upload", *upload))?;
-                if !bytes.is_empty() {
-                    load.uploads.push((bytes.len() as u64, gpu.staging.fill(gpu, bytes)?));
-                }
-            }
-            Step::Download { bytes, read, .. } => {
-                let cell = binding.reads.get(*read).ok_or_else(|| unbound("read", *read))?;
-                let buffer = if *bytes > 0 { Some(gpu.staging.for_read(gpu, *bytes)?) } else { None };
-                load.reads.push((cell.clone(), *bytes, buffer));
-            }
-            Step::Pass(_) | Step::Copy { .. } => {}
-        }
-    }
-    Ok(load)
+/// Submits the copy of a part of `buffer` to the host.
+pub(crate) fn read(gpu: &Arc<Gpu>, buffer: &Buffer, part: Range<u64>, cell: &ReadCell) -> Result<Submission> {
+    let binding = Binding { buffers: vec![buffer.clone()], ..Binding::default() };
+    let raw = raws(gpu, &binding, 1)?[0];
+    let (start, bytes, marks) = (Instant::now(), part.end - part.start, Arc::default());
+    let staging = gpu.staging.for_read(gpu, bytes)?;
+    let load = Load { reads: vec![(cell.clone(), bytes, Some(staging.clone()))], ..Load::default() };
+    let index = send(gpu, &load, &marks, |encoder| copy(encoder, (&raw.buffer, part.start), (&staging, 0), bytes))?;
+    let timing = Timing { dispatch: start.elapsed(), ..Timing::default() };
+    Ok(Submission { index, marks, timing, bytes, load, held: binding.buffers })
+}
+
+/// Slots and bytes of the uploads that come before everything else.
+fn leading<'a>(work: &WgpuPrepared, binding: &'a Binding) -> Result<Vec<(usize, &'a [u8])>> {
+    let uploads = work.steps.iter().map_while(|s| match s {
+        Step::Upload { upload, slot } => Some((*slot, *upload)),
+        _ => None,
+    });
+    uploads.map(|(slot, upload)| Ok((slot, uploaded(binding, upload)?))).collect()
+}
+
+fn uploaded(binding: &Binding, upload: usize) -> Result<&[u8]> {
+    binding.uploads.get(upload).map(|bytes| &**bytes).ok_or_else(|| unbound("upload", upload))
 }
 
 fn unbound(what: &str, index: usize) -> DeviceError {
     DeviceError::Driver(format!("{what} {index} is not bound"))
 }
 
-fn encode(gpu: &Gpu, work: &WgpuPrepared, raws: &[&Raw], groups: &Groups, load: &Load) -> wgpu::CommandBuffer {
-    let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: None });
-    let mut uploads = load.uploads.iter();
+/// Copies pieces into staging memory.
+fn stage(gpu: &Gpu, pieces: &[Piece<'_>]) -> Result<Load> {
+    let mut load = Load::default();
+    pieces.iter().try_for_each(|piece| add_piece(gpu, &mut load, piece)).inspect_err(|_| gpu.staging.forget(&load))?;
+    Ok(load)
+}
+
+fn add_piece(gpu: &Gpu, load: &mut Load, piece: &Piece<'_>) -> Result<()> {
+    let buffer = gpu.staging.fill(gpu, piece.bytes)?;
+    load.uploads.push(Staged { slot: piece.slot, at: piece.at, bytes: piece.bytes.len() as u64, buffer });
+    Ok(())
+}
+
+/// Copies the uploads among `steps` into staging memory, and takes staging memory for reads.
+fn stage_steps(gpu: &Gpu, steps: &[Step], binding: &Binding, mut load: Load) -> Result<Load> {
+    let mut add = |step: &Step| match step {
+        Step::Upload { upload, slot } => {
+            add_piece(gpu, &mut load, &Piece { slot: *slot, at: 0, bytes: uploaded(binding, *upload)? })
+        }
+        Step::Download { bytes, read, .. } => {
+            let cell = binding.reads.get(*read).ok_or_else(|| unbound("read", *read))?;
+            let buffer = if *bytes > 0 { Some(gpu.staging.for_read(gpu, *bytes)?) } else { None };
+            load.reads.push((cell.clone(), *bytes, buffer));
+            Ok(())
+        }
+        Step::Pass(_) | Step::Copy { .. } => Ok(()),
+    };
+    let added = steps.iter().try_for_each(&mut add);
+    added.inspect_err(|_| gpu.staging.forget(&load))?;
+    Ok(load)
+}
+
+/// Submits what `encode` encodes and asks to be told of its end.
+fn send(
+    gpu: &Gpu,
+    load: &Load,
+    marks: &Arc<Marks>,
+    encode: impl FnOnce(&mut wgpu::CommandEncoder),
+) -> Result<wgpu::SubmissionIndex> {
+    let sent = gpu.guarded(|| {
+        let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: None });
+        encode(&mut encoder);
+        let index = gpu.queue.submit([encoder.finish()]);
+        ask(gpu, load, marks);
+        index
+    });
+    let index = sent.inspect_err(|_| gpu.staging.forget(load))?;
+    count(&gpu.counts.submits);
+    Ok(index)
+}
+
+fn encode_uploads(encoder: &mut wgpu::CommandEncoder, gpu: &Gpu, raws: &[&Raw], uploads: &[Staged]) {
+    for staged in uploads {
+        copy(encoder, (&staged.buffer, 0), (&raws[staged.slot].buffer, staged.at), staged.bytes);
+        if staged.at == 0 && staged.bytes > 0 {
+            count(&gpu.counts.uploads);
+        }
+    }
+}
+
+fn encode(
+    encoder: &mut wgpu::CommandEncoder,
+    gpu: &Gpu,
+    steps: &[Step],
+    raws: &[&Raw],
+    groups: &Groups,
+    (mut uploads, load): (&[Staged], &Load),
+) {
     let mut reads = load.reads.iter();
     let mut groups = groups.iter();
     let is_pass = |s: &Step| matches!(s, Step::Pass(_));
-    let (first, last) = (work.steps.iter().position(is_pass), work.steps.iter().rposition(is_pass));
-    for (i, step) in work.steps.iter().enumerate() {
+    let (first, last) = (steps.iter().position(is_pass), steps.iter().rposition(is_pass));
+    for (i, step) in steps.iter().enumerate() {
         match step {
-            Step::Upload { upload: _, slot } => {
-                if let Some((bytes, staging)) = uploads.next() {
-                    copy(&mut encoder, staging, &raws[*slot].buffer, *bytes);
-                    count(&gpu.counts.uploads);
-                }
+            Step::Upload { .. } => {
+                let (own, others) = uploads.split_at(1);
+                encode_uploads(encoder, gpu, raws, own);
+                uploads = others;
             }
             Step::Copy { from, to, bytes } if raws[*from].id != raws[*to].id => {
-                copy(&mut encoder, &raws[*from].buffer, &raws[*to].buffer, *bytes);
+                copy(encoder, (&raws[*from].buffer, 0), (&raws[*to].buffer, 0), *bytes);
             }
             Step::Copy { .. } => {}
             Step::Download { slot, .. } => {
                 if let Some((_, bytes, Some(staging))) = reads.next() {
-                    copy(&mut encoder, &raws[*slot].buffer, staging, *bytes);
+                    copy(encoder, (&raws[*slot].buffer, 0), (staging, 0), *bytes);
                     count(&gpu.counts.reads);
                 }
             }
@@ -138,13 +222,12 @@ fn encode(gpu: &Gpu, work: &WgpuPrepared, raws: &[&Raw], groups: &Groups, load: 
         encoder.resolve_query_set(&clock.queries, 0..2, &clock.resolve, 0);
         encoder.copy_buffer_to_buffer(&clock.resolve, 0, &clock.read, 0, 16);
     }
-    encoder.finish()
 }
 
 /// Buffers are padded to 16 bytes, so whole words may be copied.
-fn copy(encoder: &mut wgpu::CommandEncoder, from: &wgpu::Buffer, to: &wgpu::Buffer, bytes: u64) {
+fn copy(encoder: &mut wgpu::CommandEncoder, from: (&wgpu::Buffer, u64), to: (&wgpu::Buffer, u64), bytes: u64) {
     if bytes > 0 {
-        encoder.copy_buffer_to_buffer(from, 0, to, 0, bytes.next_multiple_of(4));
+        encoder.copy_buffer_to_buffer(from.0, from.1, to.0, to.1, bytes.next_multiple_of(4));
     }
 }
 
@@ -164,7 +247,7 @@ fn ask(gpu: &Gpu, load: &Load, marks: &Arc<Marks>) {
         let mark = marks.add();
         buffer.slice(..).map_async(mode, move |result| mark.answer(result.is_ok()));
     };
-    load.uploads.iter().for_each(|(_, buffer)| map(buffer, wgpu::MapMode::Write));
+    load.uploads.iter().for_each(|staged| map(&staged.buffer, wgpu::MapMode::Write));
     load.reads.iter().filter_map(|(_, _, b)| b.as_ref()).for_each(|buffer| map(buffer, wgpu::MapMode::Read));
     load.clock.iter().for_each(|clock| map(&clock.read, wgpu::MapMode::Read));
 }

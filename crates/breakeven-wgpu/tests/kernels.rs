@@ -70,6 +70,20 @@ fn rows_are_right_at_every_length_and_view() {
     }
 }
 
+/// Few rows that are longer than one workgroup holds are folded by several.
+#[test]
+fn long_rows_are_shared_out() {
+    for device in devices() {
+        let mut random = Random::new(17);
+        for kind in [RowWise::Softmax, RowWise::LogSoftmax] {
+            for (outer, length) in [(&[][..], 40_001), (&[3], 20_000)] {
+                let kernel = kernels::row_wise(&mut random, kind, &Shape::from(outer), length);
+                check(&device, &kernel, &mut random, 1e-5);
+            }
+        }
+    }
+}
+
 #[test]
 fn matrix_products_are_right_for_every_tile_and_view() {
     for device in devices() {

@@ -65,8 +65,9 @@ impl Tensor {
         if let Some(all) = engine.vec_small(self) {
             return all;
         }
-        let (value, bytes) = engine.read_long(self, deadline())?;
-        Ok(value.elements(&bytes, |from, to| engine.copy(from, to)))
+        let mut all = vec![T::default(); spec.shape.elements()];
+        engine.bring(self, &mut all, deadline())?;
+        Ok(all)
     }
 
     /// Elements into memory of the caller's, in row-major order.

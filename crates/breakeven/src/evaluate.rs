@@ -79,9 +79,27 @@ impl Engine {
         if let Some(done) = self.read_small(tensor, out) {
             return done;
         }
-        let (value, bytes) = self.read_long(tensor, deadline())?;
+        self.bring(tensor, out, deadline())
+    }
+
+    /// As [`Engine::read_into`], of a tensor that is not among the small ones.
+    pub(crate) fn bring<T: Element>(&self, tensor: &Tensor, out: &mut [T], deadline: Deadline) -> Result<()> {
+        if self.bring_straight(tensor, out, deadline).is_some() {
+            return Ok(());
+        }
+        let (value, bytes) = self.read_long(tensor, deadline)?;
         value.elements_into(&bytes, out, |from, to| self.copy(from, to));
         Ok(())
+    }
+
+    /// A value that is on a device alone, without keeping a copy on the host. `None` where that gains nothing, and where it failed:
+    /// who then reads the value meets the failure again, and knows what to do without the device.
+    fn bring_straight<T: Element>(&self, tensor: &Tensor, out: &mut [T], deadline: Deadline) -> Option<()> {
+        let value = value_of(tensor).filter(|value| value.host().is_none())?;
+        let to = T::bytes_mut(out).filter(|_| value.layout.is_dense())?;
+        let (id, buffer) = value.copies().resident.first()?.clone();
+        let device = self.0.devices.snapshot().device(id)?;
+        device.read_into(&buffer, to, deadline)?.ok()
     }
 
     /// Copies bytes of the host, with the CPU's threads where that pays.

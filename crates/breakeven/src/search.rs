@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use breakeven_device::{Backend, Device, DeviceInfo, DeviceKind};
+use breakeven_device::{Backend, Copier, Device, DeviceInfo, DeviceKind};
 use breakeven_plan::{DeviceId, DeviceProfile, Profile, Trust};
 use breakeven_wgpu::{Limits, WgpuBackend, WgpuOptions};
 
@@ -44,7 +44,10 @@ impl Search {
 
     fn run(&self, devices: &Weak<Devices>) {
         let limits = if self.webgpu_limits { Limits::WebGpuDefault } else { Limits::Adapter };
-        let backend = WgpuBackend::new(WgpuOptions { limits, ..WgpuOptions::default() });
+        // Bytes are brought to staging memory by the threads that the engine may use.
+        let cpu = devices.upgrade().and_then(|devices| devices.snapshot().device(DeviceId::HOST));
+        let copier = cpu.map(Copier::of).unwrap_or_default();
+        let backend = WgpuBackend::new(WgpuOptions { limits, copier, ..WgpuOptions::default() });
         let found = backend.list();
         if found.is_empty() {
             note(devices, "no GPU was found: there is no Vulkan, Metal or DirectX 12 driver");

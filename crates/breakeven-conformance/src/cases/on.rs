@@ -1,6 +1,6 @@
 //! Kernels on a device, a line each.
 
-use breakeven_device::{Device, DeviceKind, HostMemory};
+use breakeven_device::{Device, DeviceKind, HostBytes};
 use breakeven_ir::{
     DType, Expr, Fold, Kernel, Layout, Map, MatMul, Operand, Precision, ReduceRows, Row, RowWise, RowWiseKernel,
     ScanRows, Shape,
@@ -39,7 +39,7 @@ impl On<'_> {
     }
 
     /// Whole buffers of the outputs.
-    pub fn call(&self, kernel: Kernel, buffers: Vec<Vec<u8>>) -> Vec<HostMemory> {
+    pub fn call(&self, kernel: Kernel, buffers: Vec<Vec<u8>>) -> Vec<HostBytes> {
         let bound = (0..buffers.len()).collect();
         let case = Case { name: String::new(), kernel, buffers, bound, in_place: None, before: None };
         let got = run(self.0, std::slice::from_ref(&case));
@@ -58,7 +58,7 @@ impl On<'_> {
         got[..inputs[0].len()].iter().map(|&b| b != 0).collect()
     }
 
-    fn row(&self, name: &str, params: &[f64], inputs: &[&[f32]]) -> HostMemory {
+    fn row(&self, name: &str, params: &[f64], inputs: &[&[f32]]) -> HostBytes {
         let row = Row::named(name).unwrap_or_else(|| panic!("the table has a row {name}"));
         let map = Map::dense(Expr::row(row, DType::F32), params.to_vec(), inputs[0].len());
         self.call(Kernel::Map(map), inputs.iter().map(|x| bytes(x)).collect()).swap_remove(0)

@@ -1,6 +1,6 @@
 //! Carries a plan out on one device: kernel by kernel, each compared on what it really received, and in one go.
 
-use breakeven_device::{Binding, Buffer, Device, HostBytes, HostMemory, MemoryKind, ReadCell, Result, SegmentStep};
+use breakeven_device::{Binding, Buffer, Device, HostBytes, MemoryKind, ReadCell, Result, SegmentStep};
 use breakeven_ir::{Graph, Launch, NodeId, Scalar};
 use breakeven_plan::{DeviceProfile, DeviceView, Home, Machine, OutputPlace, Plan, PlanError, Policy, Step, plan};
 
@@ -147,7 +147,7 @@ impl<'a> Carrier<'a> {
         }
         carry_out(self.device, steps, binding.clone())?;
         let taken = |read: &ReadCell| read.take().expect("a read is filled once its submission is done");
-        let got: Vec<HostMemory> = binding.reads.iter().map(taken).collect();
+        let got: Vec<HostBytes> = binding.reads.iter().map(taken).collect();
         compare(self.device, &case, &got, Rules::of(self.device.info()));
         self.counts.launches += 1;
         self.counts.elements += launch.kernel.outputs().iter().map(|o| o.layout.shape.elements() as u64).sum::<u64>();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use breakeven_device::HostMemory;
+use breakeven_device::HostBytes;
 use breakeven_ir::{DType, Expr, Family, Kernel, Map, MapDef, Row, Scalar};
 use serde_json::Value as Json;
 
@@ -81,7 +81,7 @@ fn is_tiny(x: &Scalar) -> bool {
     matches!(x, Scalar::F(x) if x.abs() < 8.0 * f64::from(f32::MIN_POSITIVE))
 }
 
-fn check(bench: &Bench<'_>, case: &Case, def: &MapDef, got: &HostMemory, all: &[Known]) {
+fn check(bench: &Bench<'_>, case: &Case, def: &MapDef, got: &HostBytes, all: &[Known]) {
     let rules = Rules::of(bench.device().info());
     let ulp = if rules.gpu { def.tolerance.gpu_ulp } else { def.tolerance.ulp };
     let out = case.kernel.outputs()[0].dtype;

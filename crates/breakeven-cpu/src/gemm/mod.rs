@@ -315,9 +315,7 @@ impl Gemm {
             for (column, columns, right, right_steps) in parts {
                 let offset = start as isize * tile.steps.0 + column as isize * tile.steps.1;
                 let to = tile.to.wrapping_offset(offset * self.packed_width as isize);
-                let add = first > 0;
-                let (panel, to_steps) = (self.columns, tile.steps);
-                let terms = elements;
+                let (terms, panel, to_steps, add) = (elements, self.columns, tile.steps, first > 0);
                 let work =
                     Strip { terms, left, left_steps, right, right_steps, panel, columns, to, to_steps, add, next };
                 next = Next::NONE;

@@ -1,9 +1,9 @@
 //! What submissions cost, and how fast bytes pass between host and device.
 
-use breakeven_device::{Binding, HostBytes, ReadCell, SegmentStep};
+use breakeven_device::{Binding, Device, HostBytes, ReadCell, SegmentStep};
 use breakeven_ir::{Kernel, Launch, Map};
 
-use crate::stand::{Stand, Times, row, value};
+use crate::stand::{Stand, Times, row, value, walls};
 
 pub fn all(stand: &Stand) {
     if stand.wants("dispatches") {
@@ -61,6 +61,8 @@ fn round_trip(stand: &Stand) {
     println!("  write 4 KiB, relu, read: {}  {verdict}", parts(times));
 }
 
+/// Bytes to the device and back: from memory that is touched, to memory that the device lends, and on into touched memory, at
+/// once or piece by piece.
 fn transfers(stand: &Stand, mib: usize) {
     let elements = mib << 18;
     let buffer = stand.buffer(elements);
@@ -73,14 +75,31 @@ fn transfers(stand: &Stand, mib: usize) {
         &Binding { buffers: vec![buffer.clone()], uploads: vec![bytes], reads: vec![], ..Binding::default() },
     );
     let cell = ReadCell::new();
-    let wanted = Binding { buffers: vec![buffer], uploads: vec![], reads: vec![cell.clone()], ..Binding::default() };
+    let wanted =
+        Binding { buffers: vec![buffer.clone()], uploads: vec![], reads: vec![cell.clone()], ..Binding::default() };
     let read = stand.times(&down, &wanted);
-    let is_right = cell.take().expect("it was read").elements::<f32>() == values;
-    let rate = |t: f64| (mib << 20) as f64 / t / 1e9;
+    let mut is_right = cell.take().expect("it was read").elements::<f32>() == values;
+    let mut touched = vec![-1.0f32; elements];
+    let copied = walls(|| {
+        stand.submit(&down, wanted.clone());
+        stand.copier.copy(&cell.take().expect("it was read"), bytemuck::cast_slice_mut(&mut touched));
+    });
+    is_right &= touched == values;
+    touched.fill(-1.0);
+    let alone = walls(|| stand.copier.copy(bytemuck::cast_slice(&values), bytemuck::cast_slice_mut(&mut touched)));
+    touched.fill(-1.0);
+    let mut into = || stand.device.read_into(&buffer, bytemuck::cast_slice_mut(&mut touched), Stand::deadline());
+    let straight = into().is_some().then(|| walls(|| into().expect("as before").expect("it is read")));
+    is_right &= straight.is_none() || touched == values;
+    let rate = |t: f64| format!("{:>6.2}", (mib << 20) as f64 / t / 1e9);
     println!(
-        "  {mib:>3} MiB: upload {:>6.2} GB/s, read {:>6.2} GB/s  {}",
+        "  {mib:>3} MiB, GB/s: upload {}, read and lent {}, read and copied to touched memory {}, straight there {} (a copy on the \
+         host {})  {}",
         rate(upload.wall),
         rate(read.wall),
+        rate(copied),
+        straight.map_or("     -".to_owned(), rate),
+        rate(alone),
         if is_right { "right" } else { "WRONG" }
     );
 }

@@ -1,7 +1,8 @@
 //! Lists adapters, asks them the self-test, and measures what decides whether a GPU pays. Every result is checked before
 //! its time is printed; each kernel keeps the device at work for a while first, since idle ones lower their clock.
 //!
-//! `cargo run --release -p breakeven-wgpu --example probe -- [--adapter N] [--small] [--webgpu] [--only part-of-a-name]`
+//! `cargo run --release -p breakeven-wgpu --example probe -- [--adapter N] [--small] [--webgpu] [--threads N]
+//! [--only part-of-a-name]`
 
 mod link;
 mod products;
@@ -9,9 +10,11 @@ mod rows;
 mod stand;
 mod streams;
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use breakeven_device::{Backend, Device};
+use breakeven_cpu::{CpuDevice, CpuOptions};
+use breakeven_device::{Backend, Copier, Device};
 use breakeven_wgpu::{Limits, WgpuBackend, WgpuOptions, self_test};
 
 use stand::Stand;
@@ -21,8 +24,11 @@ fn main() {
     let flag = |name: &str| args.iter().any(|a| a == name);
     let value = |name: &str| args.iter().position(|a| a == name).and_then(|i| args.get(i + 1));
     let limits = if flag("--webgpu") { Limits::WebGpuDefault } else { Limits::Adapter };
+    let threads = value("--threads").and_then(|threads| threads.parse().ok());
+    let cpu = CpuDevice::new(CpuOptions { threads, ..CpuOptions::default() }).expect("the processor runs this");
+    let copier = Copier::of(Arc::new(cpu));
     let start = Instant::now();
-    let backend = WgpuBackend::new(WgpuOptions { limits, ..WgpuOptions::default() });
+    let backend = WgpuBackend::new(WgpuOptions { limits, copier: copier.clone(), ..WgpuOptions::default() });
     println!("found in {:?}", start.elapsed());
     for (i, info) in backend.list().iter().enumerate() {
         let unusable = info.unusable.as_deref().unwrap_or("usable");
@@ -42,7 +48,7 @@ fn main() {
         println!("{}: {}", verdict.failure.as_deref().unwrap_or("ok"), verdict.name);
     }
     let only = value("--only").cloned().unwrap_or_default();
-    let stand = Stand { device, shrink: if flag("--small") { 64 } else { 1 }, only };
+    let stand = Stand { device, copier, shrink: if flag("--small") { 64 } else { 1 }, only };
     streams::all(&stand);
     rows::all(&stand);
     products::all(&stand);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use breakeven_device::{
-    Binding, Buffer, Deadline, Device, HostBytes, Lane, MemoryKind, Prepared, ReadCell, Segment, SegmentStep,
+    Binding, Buffer, Copier, Deadline, Device, HostBytes, Lane, MemoryKind, Prepared, ReadCell, Segment, SegmentStep,
 };
 use breakeven_ir::{DType, Expr, Kernel, Launch, Layout, Operand, Row, Shape};
 use breakeven_wgpu::WgpuDevice;
@@ -18,6 +18,8 @@ const LEAST_RUNS: usize = 12;
 /// A device on the test stand.
 pub struct Stand {
     pub device: WgpuDevice,
+    /// What copies on the host: the CPU's threads.
+    pub copier: Copier,
     /// Divides sizes, for devices that are programs.
     pub shrink: usize,
     /// Part of the names of what is measured.
@@ -35,6 +37,34 @@ pub struct Times {
 
 pub fn f32s(shape: impl Into<Shape>) -> Operand {
     Operand::new(DType::F32, Layout::dense(shape))
+}
+
+/// Wall time of something that is done many times, after a warm-up.
+pub fn walls(mut act: impl FnMut()) -> f64 {
+    let runs = often(|| {
+        let start = Instant::now();
+        act();
+        start.elapsed().as_secs_f64()
+    });
+    quartile(&runs, |wall| *wall)
+}
+
+fn often<T>(mut run: impl FnMut() -> T) -> Vec<T> {
+    let warm = Instant::now();
+    while warm.elapsed() < WARM_UP {
+        run();
+    }
+    let (start, mut runs) = (Instant::now(), Vec::new());
+    while start.elapsed() < MEASURED || runs.len() < LEAST_RUNS {
+        runs.push(run());
+    }
+    runs
+}
+
+fn quartile<T>(runs: &[T], time: impl Fn(&T) -> f64) -> f64 {
+    let mut all: Vec<f64> = runs.iter().map(time).collect();
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 4]
 }
 
 /// A row of the table over f32.
@@ -94,7 +124,7 @@ impl Stand {
     pub fn submit(&self, work: &Arc<dyn Prepared>, binding: Binding) -> Times {
         let start = Instant::now();
         let ticket = self.device.submit(work, binding, Lane::Compute, &[]).expect("it is submitted");
-        let timing = self.device.wait(ticket, Deadline::after(Duration::from_mins(2))).expect("it ends");
+        let timing = self.device.wait(ticket, Stand::deadline()).expect("it ends");
         Times {
             wall: start.elapsed().as_secs_f64(),
             kernel: timing.kernel.unwrap_or_default().as_secs_f64(),
@@ -103,26 +133,19 @@ impl Stand {
         }
     }
 
+    /// When whatever is measured has to have ended.
+    pub fn deadline() -> Deadline {
+        Deadline::after(Duration::from_mins(2))
+    }
+
     /// Times of many submissions, after a warm-up.
     pub fn times(&self, work: &Arc<dyn Prepared>, binding: &Binding) -> Times {
-        let warm = Instant::now();
-        while warm.elapsed() < WARM_UP {
-            self.submit(work, binding.clone());
-        }
-        let (start, mut runs) = (Instant::now(), Vec::new());
-        while start.elapsed() < MEASURED || runs.len() < LEAST_RUNS {
-            runs.push(self.submit(work, binding.clone()));
-        }
-        let quartile = |time: fn(&Times) -> f64| {
-            let mut all: Vec<f64> = runs.iter().map(time).collect();
-            all.sort_by(f64::total_cmp);
-            all[all.len() / 4]
-        };
+        let runs = often(|| self.submit(work, binding.clone()));
         Times {
-            wall: quartile(|t| t.wall),
-            kernel: quartile(|t| t.kernel),
-            dispatch: quartile(|t| t.dispatch),
-            wait: quartile(|t| t.wait),
+            wall: quartile(&runs, |t| t.wall),
+            kernel: quartile(&runs, |t| t.kernel),
+            dispatch: quartile(&runs, |t| t.dispatch),
+            wait: quartile(&runs, |t| t.wait),
         }
     }
 

@@ -4,6 +4,7 @@ mod batch;
 mod conv;
 mod custom;
 mod gather;
+mod long_rows;
 mod map;
 mod matmul;
 mod reduce;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use breakeven_ir::{Body, DType, RowWise, RowWiseKernel, Unsupported};
 
 use super::rows::{Rows, lanes, quads, tree, types};
-use super::{Dispatch, Plan, body_of, pack, word_output};
+use super::{Dispatch, Plan, body_of, long_rows, pack, word_output};
 use crate::wgsl::{GROUP, Shader, Tensor, bind, function};
 
 /// Quads of a row that one invocation holds; longer rows are read again.
@@ -39,6 +39,9 @@ pub(super) fn plan(
         return Err(Unsupported(format!("WGSL has no 64-bit floats, so there is no {} of f64", k.kind.name())));
     }
     let out = outs.remove(0);
+    if long_rows::has(k) {
+        return long_rows::plan(plan, k, inputs, out);
+    }
     let lanes = lanes(k.length, quads(inputs.len()));
     if k.length.div_ceil(4 * lanes as usize) > MOST_ITERATIONS {
         return Err(Unsupported(format!("a row of {} elements is longer than one workgroup works on", k.length)));

@@ -6,7 +6,7 @@ pub mod kernels;
 use std::time::Duration;
 
 use breakeven_device::{
-    Backend, Binding, Buffer, Deadline, Device, HostBytes, HostMemory, Lane, MemoryKind, ReadCell, Segment, SegmentStep,
+    Backend, Binding, Buffer, Deadline, Device, HostBytes, Lane, MemoryKind, ReadCell, Segment, SegmentStep,
 };
 use breakeven_ir::{DType, Kernel, Launch, Layout, Operand, Scalar, Shape};
 use breakeven_wgpu::{Limits, WgpuBackend, WgpuDevice, WgpuOptions};
@@ -97,7 +97,7 @@ impl Random {
 }
 
 /// Runs one kernel: inputs are uploaded, outputs downloaded, in one submission.
-pub fn run(device: &WgpuDevice, kernel: &Kernel, inputs: &[Vec<u8>], outputs: &[Vec<u8>]) -> Vec<HostMemory> {
+pub fn run(device: &WgpuDevice, kernel: &Kernel, inputs: &[Vec<u8>], outputs: &[Vec<u8>]) -> Vec<HostBytes> {
     let all: Vec<&Vec<u8>> = inputs.iter().chain(outputs).collect();
     let mut steps: Vec<SegmentStep> = (0..all.len()).map(|slot| SegmentStep::Upload { upload: slot, slot }).collect();
     steps.push(SegmentStep::Launch(Box::new(Launch {
