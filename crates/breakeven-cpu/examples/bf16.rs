@@ -25,8 +25,9 @@ fn main() -> Result<()> {
         (DType::F32, Precision::Medium),
     ];
     let has: Vec<Bf16Isa> = Bf16Isa::ALL.into_iter().filter(|each| each.is_available(Isa::best())).collect();
-    let lacks = Bf16Isa::ALL.into_iter().filter(|each| !has.contains(each));
-    lacks.for_each(|each| println!("this machine has no {each}"));
+    for each in Bf16Isa::ALL.into_iter().filter(|each| !has.contains(each)) {
+        println!("this machine has no {each}");
+    }
     for side in SIDES.into_iter().filter(|side| *side <= largest) {
         let mut rows: Vec<(String, Work)> = Vec::new();
         for (dtype, precision) in kinds {

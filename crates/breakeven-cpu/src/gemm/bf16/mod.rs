@@ -9,12 +9,15 @@ mod amx;
 mod dots;
 #[cfg(test)]
 mod model;
+#[cfg(any(target_arch = "x86_64", test))]
 mod pack;
+#[cfg(any(target_arch = "x86_64", test))]
 mod tiles;
 
 use breakeven_ir::{DType, MatMul};
 
 use super::Gemm;
+#[cfg(target_arch = "x86_64")]
 use crate::halves::Bf16;
 use crate::{Bf16Isa, Isa};
 
@@ -29,21 +32,7 @@ pub(crate) struct Lower {
 impl Lower {
     /// Those of `instructions`, beside the loops of `isa`; `None` where there are none.
     pub fn new(isa: Isa, instructions: Bf16Isa) -> Option<Lower> {
-        let (f32, bf16) = match instructions {
-            Bf16Isa::Never => return None,
-            #[cfg(target_arch = "x86_64")]
-            Bf16Isa::Dots => {
-                let simd = avx512(isa)?;
-                (dots::gemm::<f32, _>(simd), dots::gemm::<Bf16, _>(simd))
-            }
-            #[cfg(target_arch = "x86_64")]
-            Bf16Isa::Tiles => {
-                let simd = avx512(isa)?;
-                (tiles::gemm::<f32, _, amx::Hardware>(simd), tiles::gemm::<Bf16, _, amx::Hardware>(simd))
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            Bf16Isa::Dots | Bf16Isa::Tiles => return None,
-        };
+        let (f32, bf16) = ways(isa, instructions)?;
         Some(Lower { instructions, f32, bf16 })
     }
 
@@ -62,8 +51,21 @@ impl Lower {
     }
 }
 
-/// The proof that loops of 512 bits may be used.
+/// For operands of f32 and of bf16.
 #[cfg(target_arch = "x86_64")]
-fn avx512(isa: Isa) -> Option<fearless_simd::Avx512> {
-    (isa == Isa::Avx512).then(|| fearless_simd::Level::new().as_avx512()).flatten()
+fn ways(isa: Isa, instructions: Bf16Isa) -> Option<(Gemm, Gemm)> {
+    let simd = (isa == Isa::Avx512).then(|| fearless_simd::Level::new().as_avx512()).flatten()?;
+    match instructions {
+        Bf16Isa::Never => None,
+        Bf16Isa::Dots => Some((dots::gemm::<f32, _>(simd), dots::gemm::<Bf16, _>(simd))),
+        Bf16Isa::Tiles => {
+            Some((tiles::gemm::<f32, _, amx::Hardware>(simd), tiles::gemm::<Bf16, _, amx::Hardware>(simd)))
+        }
+    }
+}
+
+/// Other processors have none yet.
+#[cfg(not(target_arch = "x86_64"))]
+fn ways(_: Isa, _: Bf16Isa) -> Option<(Gemm, Gemm)> {
+    None
 }
