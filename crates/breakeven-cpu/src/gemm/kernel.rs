@@ -1,10 +1,9 @@
 //! The innermost loops: a strip of rows of the left operand times panels of the right one, sums in registers.
 
-use std::hint::black_box;
-
 use fearless_simd::{Simd, SimdBase};
 
 use super::element::Element;
+use super::opaque::{opaque_place, opaque_step};
 use crate::lanes::token;
 use crate::prefetch::{prefetch, prefetch_second};
 
@@ -19,7 +18,8 @@ const SUMS: usize = 24 * 16;
 const GROUP: usize = 6;
 const GROUPS: usize = MOST_ROWS.div_ceil(GROUP);
 
-/// Says `$body` for each row: written out, since the compiler does not unroll so long a loop before it gives out registers.
+/// Says `$body` for each row: written out, since the compiler does not unroll so long a loop before it gives out registers, and
+/// sums that a loop reaches by an index are kept in memory.
 macro_rules! each_row {
     ($r:ident < $R:ident: $body:block) => {
         each_row!($r < $R: $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
@@ -228,7 +228,7 @@ unsafe fn write_rows<T: Element, S: Simd, const R: usize, const V: usize>(
     let len = T::len::<S>();
     // Only the last register of a row can have fewer columns.
     let whole = if columns == V * len { V } else { V - 1 };
-    for r in 0..R {
+    each_row!(r < R: {
         let to = to.wrapping_offset(r as isize * s.to_steps.0);
         // SAFETY: the result holds so many columns.
         unsafe {
@@ -243,7 +243,7 @@ unsafe fn write_rows<T: Element, S: Simd, const R: usize, const V: usize>(
                 }
             }
         }
-    }
+    });
 }
 
 /// Writes sums whose columns have gaps between them.
@@ -256,12 +256,12 @@ unsafe fn write_anywhere<T: Element, S: Simd, const R: usize, const V: usize>(
 ) {
     let len = T::len::<S>();
     let mut rest = [T::ZERO; SUMS];
-    for (r, row) in sums.iter().enumerate() {
-        for (v, sum) in row.iter().enumerate() {
+    each_row!(r < R: {
+        for v in 0..V {
             // SAFETY: there is room for the sums of all rows.
-            unsafe { T::store::<S>(*sum, rest.as_mut_ptr().add((r * V + v) * len)) };
+            unsafe { T::store::<S>(sums[r][v], rest.as_mut_ptr().add((r * V + v) * len)) };
         }
-    }
+    });
     for r in 0..R {
         for j in 0..columns {
             let sum = rest[r * V * len + j];
@@ -283,12 +283,16 @@ unsafe fn products<T: Element, S: Simd, const R: usize, const V: usize>(
     let len = T::len::<S>();
     let mut sums = [[T::splat(simd, T::ZERO); V]; R];
     let (row, term) = s.left_steps;
-    // The compiler would otherwise reach each row from the one before it: a chain of additions as long as the products,
-    // which also take the ports of multiplications.
-    let offsets: [isize; GROUP] = std::array::from_fn(|r| if r == 0 { 0 } else { black_box(r as isize * row) });
-    let group = |group: usize| s.left.cast::<T>().wrapping_offset((group * GROUP) as isize * row);
-    let mut left: [*const T; GROUPS] =
-        std::array::from_fn(|g| if g * GROUP < R { black_box(group(g)) } else { s.left.cast() });
+    // The compiler would otherwise reach each row from the one before it, a chain of additions as long as the products, or keep
+    // a pointer for each: more than there are registers, so that half of them are loaded anew for each term.
+    let mut offsets = [0; GROUP];
+    for r in 1..GROUP {
+        offsets[r] = opaque_step(r as isize * row);
+    }
+    let mut left = [s.left.cast::<T>(); GROUPS];
+    for g in 1..R.div_ceil(GROUP) {
+        left[g] = left[0].wrapping_offset((g * GROUP) as isize * row);
+    }
     let terms_ahead = if V == 1 { FAR_AHEAD } else { AHEAD };
     let mut ahead = right.wrapping_offset(terms_ahead * s.right_steps.0);
     for _ in 0..s.terms {
@@ -297,8 +301,15 @@ unsafe fn products<T: Element, S: Simd, const R: usize, const V: usize>(
             for v in 0..V {
                 prefetch(ahead.wrapping_add(v * len));
             }
-            prefetch(left[0].wrapping_offset(LEFT_AHEAD * term));
-            let factors: [T::Register<S>; V] = std::array::from_fn(|v| T::load(simd, right.add(v * len)));
+            // Rows of one register leave no load to spare.
+            if V > 1 {
+                prefetch(left[0].wrapping_offset(LEFT_AHEAD * term));
+            }
+            // Closures in an inner loop are calls where a program is built without optimization across its units.
+            let mut factors = [T::splat(simd, T::ZERO); V];
+            for v in 0..V {
+                factors[v] = T::load(simd, right.add(v * len));
+            }
             each_row!(r < R: {
                 let x = T::splat(simd, left[r / GROUP].offset(offsets[r % GROUP]).read());
                 for v in 0..V {
@@ -307,7 +318,7 @@ unsafe fn products<T: Element, S: Simd, const R: usize, const V: usize>(
             });
         }
         for g in 0..R.div_ceil(GROUP) {
-            left[g] = left[g].wrapping_offset(term);
+            left[g] = opaque_place(left[g].wrapping_offset(term));
         }
         right = right.wrapping_offset(s.right_steps.0);
         ahead = ahead.wrapping_offset(s.right_steps.0);

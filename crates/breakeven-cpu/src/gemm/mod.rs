@@ -8,8 +8,11 @@ mod element;
 mod kernel;
 #[cfg(target_arch = "x86_64")]
 mod masked;
+mod opaque;
 mod pack;
 mod thin;
+
+use std::ops::Range;
 
 use breakeven_ir::DType;
 use fearless_simd::Simd;
@@ -170,19 +173,25 @@ impl Gemm {
     /// The same with panels that fit a result of so many columns: a register alone at its end has too few sums to hide
     /// how long each takes.
     pub fn for_columns(self, columns: usize) -> Gemm {
-        let rest = columns % self.columns;
-        let one = self.narrow.1 / 2;
+        let (rest, one) = (columns % self.columns, self.thin.1);
+        if self.is_plain && columns <= one {
+            return Gemm { rows: self.thin.0, columns: one, ..self };
+        }
         if columns <= 2 * one || columns < MANY_PANELS * self.columns && (1..=one).contains(&rest) {
             return Gemm { rows: self.narrow.0, columns: self.narrow.1, ..self };
         }
         self
     }
 
+    /// Terms of the longest block.
+    fn most_terms(&self) -> usize {
+        self.depth_bytes / self.packed_width * self.pairs.terms
+    }
+
     /// Terms of each block but the last: the same whatever the machine, since it decides how sums are split.
     fn depth(&self, terms: usize) -> usize {
-        let most = self.depth_bytes / self.packed_width * self.pairs.terms;
         let whole = (self.pairs.terms * self.pairs.whole).max(8);
-        terms.div_ceil(terms.div_ceil(most).max(1)).next_multiple_of(whole)
+        terms.div_ceil(terms.div_ceil(self.most_terms()).max(1)).next_multiple_of(whole)
     }
 
     /// The blocks of `terms`: where each starts and how long it is.
@@ -254,6 +263,10 @@ impl Gemm {
     /// # Safety
     /// The operands must hold the tile, aligned to their elements; the output is not read before it is written.
     pub unsafe fn run(&self, tile: &Tile, room: &mut Scratch) {
+        if let Some(strip) = self.one_strip(tile) {
+            // SAFETY: the caller vouches for the operands, which are read where they lie.
+            return unsafe { self.strips.run(&strip, tile.left.lines) };
+        }
         let terms = self.depth(tile.left.terms);
         let strip =
             if self.packs_strip(tile, &tile.left) { strip_elements(self.rows, self.pairs.elements(terms)) } else { 0 };
@@ -272,6 +285,34 @@ impl Gemm {
         }
     }
 
+    /// A tile that is one strip of operands that are read where they lie: many are so small that deciding how to cut them would
+    /// take as long as their products.
+    fn one_strip(&self, tile: &Tile) -> Option<Strip> {
+        let Right::Loose(right) = tile.right else { return None };
+        let left = &tile.left;
+        let is_one = (1..=self.rows).contains(&left.lines) && left.terms <= self.most_terms();
+        if !self.is_plain
+            || !is_one
+            || self.packs_strip(tile, left)
+            || self.direct_columns(tile, &right) != tile.columns
+        {
+            return None;
+        }
+        Some(Strip {
+            terms: left.terms,
+            left: left.from,
+            left_steps: (left.across, left.along),
+            right: right.from,
+            right_steps: (right.along, self.columns as isize),
+            panel: self.columns,
+            columns: tile.columns,
+            to: tile.to,
+            to_steps: tile.steps,
+            add: false,
+            next: Next::NONE,
+        })
+    }
+
     /// One block of terms, added to what the ones before it left.
     unsafe fn block(&self, tile: &Tile, first: usize, terms: usize, (strip_room, panels_room): (*mut u8, *mut u8)) {
         let elements = self.pairs.elements(terms);
@@ -285,22 +326,22 @@ impl Gemm {
             Right::Loose(lines) => {
                 let here = Lines { from: self.place(&lines, 0, first), terms, ..lines };
                 let direct = self.direct_columns(tile, &lines);
+                let mut width = self.columns;
                 if direct > 0 {
-                    let (from, steps) = (here.from, (lines.along, self.columns as isize));
-                    parts =
-                        [(0, direct, from, steps), (direct, tile.columns - direct, panels_room.cast_const(), packed)];
+                    // What is left is less than a register.
+                    width = self.thin.1;
+                    parts = [
+                        (0, direct, here.from, (lines.along, self.columns as isize)),
+                        (direct, tile.columns - direct, panels_room.cast_const(), (width as isize, 0)),
+                    ];
                 }
-                for (i, start) in (direct..tile.columns).step_by(self.columns).enumerate() {
-                    let from = self.place(&here, start, 0);
-                    let panel = Lines { from, lines: self.columns.min(tile.columns - start), ..here };
-                    let to = panels_room.wrapping_add(i * self.packed_bytes(1, terms));
-                    // SAFETY: the room holds all panels; the caller vouches for the operand.
-                    unsafe { (self.pack_right)(&panel, to, self.columns) };
-                }
+                // SAFETY: the room holds all panels; the caller vouches for the operand.
+                unsafe { self.pack_panels(&here, direct..tile.columns, width, panels_room) };
             }
         }
-        let strips = tile.left.lines.div_ceil(self.rows);
-        let edge = |strip: usize| tile.left.lines * strip / strips;
+        let lines = tile.left.lines;
+        let strips = if lines > self.rows { lines.div_ceil(self.rows) } else { lines.min(1) };
+        let edge = |strip: usize| if strip == strips { lines } else { lines * strip / strips };
         for strip in 0..strips {
             let (start, rows) = (edge(strip), edge(strip + 1) - edge(strip));
             let lines = Lines { from: self.place(&tile.left, start, first), lines: rows, terms, ..tile.left };
@@ -312,7 +353,7 @@ impl Gemm {
             }
             let mut next =
                 if strip + 1 < strips { self.next(&lines, edge(strip + 2) - edge(strip + 1)) } else { Next::NONE };
-            for (column, columns, right, right_steps) in parts {
+            for (column, columns, right, right_steps) in parts.into_iter().take(if parts[1].1 > 0 { 2 } else { 1 }) {
                 let offset = start as isize * tile.steps.0 + column as isize * tile.steps.1;
                 let to = tile.to.wrapping_offset(offset * self.packed_width as isize);
                 let (terms, panel, to_steps, add) = (elements, self.columns, tile.steps, first > 0);
@@ -322,6 +363,20 @@ impl Gemm {
                 // SAFETY: the operands were packed or hold the strip.
                 unsafe { self.strips.run(&work, rows) };
             }
+        }
+    }
+
+    /// Packs some columns of one block in panels of `width`.
+    ///
+    /// # Safety
+    /// `lines` must be readable, and `to` have room for all panels.
+    unsafe fn pack_panels(&self, lines: &Lines, columns: Range<usize>, width: usize, to: *mut u8) {
+        for (i, start) in columns.clone().step_by(width).enumerate() {
+            let from = self.place(lines, start, 0);
+            let panel = Lines { from, lines: width.min(columns.end - start), ..*lines };
+            let to = to.wrapping_add(i * self.packed_bytes(1, lines.terms));
+            // SAFETY: the same contract.
+            unsafe { (self.pack_right)(&panel, to, width) };
         }
     }
 
@@ -338,14 +393,15 @@ impl Gemm {
 
     /// Columns of a tile that are read where they lie.
     fn direct_columns(&self, tile: &Tile, right: &Lines) -> usize {
-        if self.packs(tile.left.lines, right) { 0 } else { tile.columns - tile.columns % self.columns }
+        // Whole registers of them: no loop reads beyond these.
+        if self.packs(tile.left.lines, right) { 0 } else { tile.columns - tile.columns % self.thin.1 }
     }
 
     /// True when a strip is better packed than read where it lies.
     fn packs_strip(&self, tile: &Tile, lines: &Lines) -> bool {
-        let panels = tile.columns.div_ceil(self.columns);
+        let exceeds = |panels: usize| tile.columns > panels * self.columns;
         let step = if lines.along == 1 { lines.across } else { lines.along }.unsigned_abs() * self.width;
         let collides = if lines.along == 1 { step.is_multiple_of(ONE_SET) } else { step >= ONE_SET };
-        !self.is_plain || panels > 1 && collides || panels > DIRECT_PANELS
+        !self.is_plain || exceeds(1) && collides || exceeds(DIRECT_PANELS)
     }
 }

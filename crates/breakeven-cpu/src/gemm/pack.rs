@@ -112,14 +112,14 @@ unsafe fn pack_rows<F: Source, S: Simd>(simd: S, p: &Lines, to: *mut u8, width: 
 
 #[inline(always)]
 unsafe fn pack_any<F: Source, S: Simd>(simd: S, p: &Lines, to: *mut F::Packed, width: usize) {
+    if p.lines < width {
+        // SAFETY: the caller's contract; zero bytes are a zero.
+        unsafe { to.write_bytes(0, p.terms * width) };
+    }
     for term in 0..p.terms {
         let from = p.from.cast::<F>().wrapping_offset(term as isize * p.along);
-        // SAFETY: the caller's contract.
-        unsafe {
-            let to = to.add(term * width);
-            copy(simd, from, p.across, to, p.lines);
-            std::slice::from_raw_parts_mut(to.add(p.lines), width - p.lines).fill(F::Packed::ZERO);
-        }
+        // SAFETY: as above.
+        unsafe { copy(simd, from, p.across, to.add(term * width), p.lines) };
     }
 }
 

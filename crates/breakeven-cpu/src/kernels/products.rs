@@ -82,7 +82,7 @@ impl Product {
     ///
     /// # Safety
     /// The operands must hold the tile, aligned to their elements; the output is not read before it is written.
-    pub unsafe fn run(self, shapes: &Shapes, (a, b): (*const u8, *const u8), to: *mut u8, room: &mut Scratch) {
+    pub unsafe fn run(&self, shapes: &Shapes, (a, b): (*const u8, *const u8), to: *mut u8, room: &mut Scratch) {
         // SAFETY: the same contract.
         unsafe {
             match self {
@@ -95,7 +95,7 @@ impl Product {
                 Product::Sums(run) => run(&mat_vec(shapes, a, b, to)),
                 Product::Integers(panels, is_turned) => {
                     let mut task = task(shapes, a, b, to);
-                    if is_turned {
+                    if *is_turned {
                         task.sides.reverse();
                         task.steps = (task.steps.1, task.steps.0);
                     }

@@ -6,6 +6,7 @@ mod kept;
 mod shared;
 
 use breakeven_ir::{MatMul, Shape, Unsupported};
+use smallvec::{SmallVec, smallvec};
 
 use super::cut::{Chunks, Cut};
 use super::epilogue::Epilogue;
@@ -127,7 +128,8 @@ impl CpuMatMul {
         machine.split(self.batch.elements() * tiles, self.nanoseconds, |units| {
             let mut room = TileRoom::new(self, machine, tile);
             for unit in units {
-                let (batch, at) = (unit / tiles, unit % tiles);
+                // Small products take as long as some divisions.
+                let (batch, at) = if tiles == 1 { (unit, 0) } else { (unit / tiles, unit % tiles) };
                 let area = Area::new(s, (at % down, at / down), tile);
                 // SAFETY: tiles do not overlap.
                 unsafe { self.tile(batch, area, packed(batch, area.column), bound, &mut room) };
@@ -177,7 +179,7 @@ impl CpuMatMul {
         }
         // SAFETY: the operands hold the tile, the sums have room for it, and a run of a row is a block at most.
         unsafe {
-            let sums = room.sums.start();
+            let sums = room.sums.as_mut().expect("lent where sums wait").start();
             self.sums(&Shapes { m, n, to: (n as isize, 1), ..*s }, (a, b), packed, sums, &mut room.packed);
             for row in 0..m {
                 for start in (0..n).step_by(BLOCK) {
@@ -280,18 +282,18 @@ enum Packed<'a> {
 /// What one thread needs.
 struct TileRoom<'a> {
     post: super::map::Room<'a>,
-    bases: Vec<*const u8>,
-    sums: Lent<'a>,
+    bases: SmallVec<[*const u8; 8]>,
+    /// Sums that wait for the epilogue, where there is one.
+    sums: Option<Lent<'a>>,
     packed: Lent<'a>,
 }
 
 impl<'a> TileRoom<'a> {
     fn new(of: &'a CpuMatMul, machine: &'a Machine, (rows, columns): (usize, usize)) -> TileRoom<'a> {
-        let elements = if of.direct.is_some() { 0 } else { rows * columns };
         TileRoom {
             post: of.post.room(),
-            bases: vec![std::ptr::null(); 2 + of.extras],
-            sums: machine.spare.lend(elements * of.sum_width),
+            bases: smallvec![std::ptr::null(); 2 + of.extras],
+            sums: of.direct.is_none().then(|| machine.spare.lend(rows * columns * of.sum_width)),
             packed: machine.spare.lend(0),
         }
     }

@@ -6,7 +6,8 @@ use crate::kernels::cut::Cut;
 use crate::kernels::products::{Product, Shapes, right};
 use crate::kernels::{Bound, Machine};
 
-/// Bytes of a right operand that are packed at once for all rows.
+/// Bytes of a right operand that are packed at once for all rows: a bound on memory, not on speed. Handing over one more round of
+/// so many is a thousandth of packing them.
 const PACKED_BYTES: usize = 32 << 20;
 /// Rows of a tile that are never made fewer for the sake of sharing: each tile reads the packed columns again.
 pub(super) const LEAST_SHARED: usize = 128;
