@@ -55,7 +55,7 @@ impl WgpuDevice {
             .map_err(|panic| refused(panic_text(panic.as_ref())))?
             .ok_or_else(|| refused("the driver does not answer at once".to_owned()))?
             .map_err(|e| refused(e.to_string()))?;
-        let gpu = Gpu::new(instance, opened, options);
+        let gpu = Gpu::new(instance, opened, info.kind, options);
         let caps = adapter::caps(&gpu.limits);
         Ok(WgpuDevice { info, caps, flight: Mutex::default(), pipelines: Pipelines::default(), gpu: Arc::new(gpu) })
     }
@@ -78,7 +78,7 @@ impl WgpuDevice {
 
     /// The WGSL text of each dispatch that `kernel` becomes.
     pub fn texts(&self, kernel: &Kernel) -> std::result::Result<Vec<String>, Unsupported> {
-        let plan = plan(&launch_of(kernel), &adapter::shaping(&self.gpu.limits))?;
+        let plan = plan(&launch_of(kernel), &self.gpu.shaping())?;
         Ok(plan.dispatches.into_iter().map(|d| d.text).collect())
     }
 
@@ -157,12 +157,12 @@ impl Device for WgpuDevice {
     }
 
     fn supports(&self, kernel: &Kernel) -> std::result::Result<(), Unsupported> {
-        let plan = plan(&launch_of(kernel), &adapter::shaping(&self.gpu.limits))?;
+        let plan = plan(&launch_of(kernel), &self.gpu.shaping())?;
         plan.dispatches.iter().try_for_each(|dispatch| self.pipelines.check(dispatch))
     }
 
     fn workspace_bytes(&self, kernel: &Kernel) -> u64 {
-        plan(&launch_of(kernel), &adapter::shaping(&self.gpu.limits)).map_or(0, |plan| plan.scratch)
+        plan(&launch_of(kernel), &self.gpu.shaping()).map_or(0, |plan| plan.scratch)
     }
 
     fn alloc(&self, bytes: u64, _: MemoryKind) -> Result<Buffer> {

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use breakeven_device::{Buffer, DeviceError, Pool, Result, size_class};
+use breakeven_device::{Buffer, DeviceError, DeviceKind, Pool, Result, size_class};
 
 use crate::backend::WgpuOptions;
 use crate::counters::Counts;
 use crate::errors::{Verdict, guarded, lock};
+use crate::kernels::Shaping;
 use crate::staging::Staging;
 
 /// One opened adapter: what buffers, submissions and pipelines all need.
@@ -20,6 +21,7 @@ pub(crate) struct Gpu {
     /// Some drivers crash when their instance goes before their devices.
     _instance: wgpu::Instance,
     pub limits: wgpu::Limits,
+    kind: DeviceKind,
     pub options: WgpuOptions,
     pub verdict: Verdict,
     pub counts: Counts,
@@ -46,11 +48,17 @@ pub(crate) struct WgpuMemory {
 }
 
 impl Gpu {
-    pub fn new(instance: &wgpu::Instance, (device, queue): (wgpu::Device, wgpu::Queue), options: WgpuOptions) -> Gpu {
+    pub fn new(
+        instance: &wgpu::Instance,
+        (device, queue): (wgpu::Device, wgpu::Queue),
+        kind: DeviceKind,
+        options: WgpuOptions,
+    ) -> Gpu {
         let verdict = Verdict::default();
         verdict.listen(&device);
         Gpu {
             limits: device.limits(),
+            kind,
             queue: ManuallyDrop::new(queue),
             device: ManuallyDrop::new(device),
             _instance: instance.clone(),
@@ -63,6 +71,11 @@ impl Gpu {
             abandoned: AtomicBool::new(false),
             options,
         }
+    }
+
+    /// What shapes its dispatches.
+    pub fn shaping(&self) -> Shaping {
+        crate::adapter::shaping(&self.limits, self.kind)
     }
 
     /// Time since the device was opened.

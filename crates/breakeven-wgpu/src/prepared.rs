@@ -71,7 +71,7 @@ impl WgpuPrepared {
     /// Compiles every launch of `segment`.
     pub fn new(gpu: &Gpu, pipelines: &Pipelines, segment: &Segment) -> Result<WgpuPrepared> {
         let segment = &widened(segment);
-        let parts = planned(segment, &crate::adapter::shaping(&gpu.limits))?;
+        let parts = planned(segment, &gpu.shaping())?;
         pipelines.warm(gpu, &parts.iter().flat_map(Part::dispatches).collect::<Vec<_>>())?;
         let (mut steps, mut words, mut scratch) = (Vec::new(), Vec::new(), 0);
         for part in &parts {

@@ -116,6 +116,6 @@ impl<'a> Set<'a> {
         let body = body_of(&maps[0].0.expr)?;
         let members: Vec<Member<'_>> = maps.into_iter().map(|(_, member)| member).collect();
         let dispatches = vec![map::dispatch(&body, &members)];
-        Ok(Planned { plan: Plan { dispatches, scratch: 0 }, workspace: None })
+        Ok(Planned { plan: Plan { dispatches, ..Plan::default() }, workspace: None })
     }
 }

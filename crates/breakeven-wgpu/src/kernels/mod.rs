@@ -35,6 +35,8 @@ pub struct Shaping {
     pub args_bytes: u64,
     /// Workgroups in one row of a grid.
     pub row_groups: u64,
+    /// Loops are left loops: a driver that compiles for the processor takes long over what is written out, and gains nothing.
+    pub is_terse: bool,
 }
 
 /// One dispatch: its text, its arguments, what it binds, how many groups it has.
@@ -59,6 +61,7 @@ pub struct Plan {
     pub dispatches: Vec<Dispatch>,
     /// Scratch memory they need, in bytes.
     pub scratch: u64,
+    is_terse: bool,
 }
 
 impl Plan {
@@ -78,7 +81,7 @@ pub fn plan(launch: &Launch, shaping: &Shaping) -> Result<Plan, Unsupported> {
     };
     let inputs = tensors(launch.kernel.inputs(), &launch.inputs);
     let outputs = tensors(launch.kernel.outputs(), &launch.outputs);
-    let mut plan = Plan::default();
+    let mut plan = Plan { is_terse: shaping.is_terse, ..Plan::default() };
     if outputs.iter().all(|o| o.layout.shape.is_empty()) {
         return Ok(plan);
     }
@@ -108,6 +111,7 @@ pub fn compile_custom(kernel: &Custom) -> Result<(), Unsupported> {
         max_index: u64::from(u32::MAX),
         args_bytes: u64::MAX,
         row_groups: u64::MAX,
+        is_terse: false,
     };
     let plan = plan(&launch_of(&Kernel::Custom(kernel.clone())), &unlimited)?;
     plan.dispatches.iter().filter(|d| is_foreign(&d.text)).try_for_each(|d| compile(&d.text))

@@ -42,7 +42,7 @@ pub(super) fn plan(
     if long_rows::has(k) {
         return long_rows::plan(plan, k, inputs, out);
     }
-    let lanes = lanes(k.length, quads(inputs.len()));
+    let lanes = lanes(k.length, quads(k.length, inputs.len()));
     if k.length.div_ceil(4 * lanes as usize) > MOST_ITERATIONS {
         return Err(Unsupported(format!("a row of {} elements is longer than one workgroup works on", k.length)));
     }
@@ -56,7 +56,8 @@ pub(super) fn plan(
     let (bound, accesses) = bind(&mut shader, &rows.wants(rows.tensors().len() - 1));
     let last = accesses.len() - 1;
     accesses.iter().enumerate().for_each(|(t, access)| rows.functions(&mut shader, t, access, t == last));
-    let main = Writer { k, rows: &rows, lanes, held: held(k.length, lanes) }.main(&mut shader, &pre, &post);
+    let main =
+        Writer { k, rows: &rows, lanes, held: held(k.length, lanes, plan.is_terse) }.main(&mut shader, &pre, &post);
     let (text, args) = shader.finish(&main);
     plan.dispatches.push(Dispatch { text, args, bound, groups: count.div_ceil(u64::from(GROUP / lanes)), members: 1 });
     pack(plan, words, out);
@@ -64,9 +65,10 @@ pub(super) fn plan(
 }
 
 /// Quads that each invocation holds; `None` for a row that does not fit.
-fn held(length: usize, lanes: u32) -> Option<usize> {
+fn held(length: usize, lanes: u32, is_terse: bool) -> Option<usize> {
+    let most = if is_terse { 1 } else { MOST_HELD };
     let quads = length.div_ceil(4 * lanes as usize).next_power_of_two();
-    (quads <= MOST_HELD).then_some(quads)
+    (quads <= most).then_some(quads)
 }
 
 struct Writer<'a> {

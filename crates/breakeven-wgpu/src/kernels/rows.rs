@@ -6,10 +6,10 @@ use breakeven_ir::DType;
 
 use crate::wgsl::{Access, GROUP, Shader, Tensor, Walk, Width, type_name};
 
-/// Quads of a row that one invocation takes of each of some operands, where the row is long enough: several loads are then
-/// under way at once, and few invocations have to wait for each other.
-pub(super) fn quads(operands: usize) -> usize {
-    (4 / operands.max(1)).max(1)
+/// Quads that one invocation takes of a row of `length` elements of each of some operands: where rows are long enough,
+/// several loads are under way at once, and few invocations have to wait for each other.
+pub(super) fn quads(length: usize, operands: usize) -> usize {
+    (length / 256).clamp(1, 4).div_ceil(operands.max(1))
 }
 
 /// Invocations that share a row of `length` elements, of which each takes `quads` quads. Short rows share a workgroup, so

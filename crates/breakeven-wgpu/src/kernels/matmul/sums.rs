@@ -54,7 +54,7 @@ pub(super) fn push(
         [sum_dtype(k)].into_iter().chain(ends.tensors()[..last].iter().map(|t| t.stored.dtype)).collect();
     function(&mut shader, "post", &arguments, post, params);
     finish(&mut shader, &ends, sum_dtype(k));
-    let main = main(tile, sum_dtype(k), k.k > 0);
+    let main = main(tile, sum_dtype(k), k.k > 0, !plan.is_terse && tile.micro[0] >= WRITTEN_OUT);
     let (text, args) = shader.finish(&main);
     let groups = (rows * columns * k.batch.elements() * parts) as u64;
     plan.dispatches.push(Dispatch { text, args, bound, groups, members: 1 });
@@ -81,7 +81,7 @@ pub(in super::super) fn finish(shader: &mut Shader, ends: &Rows, dtype: DType) {
     shader.function("finish", text);
 }
 
-fn main(tile: Tile, dtype: DType, has_terms: bool) -> String {
+fn main(tile: Tile, dtype: DType, has_terms: bool, is_written_out: bool) -> String {
     let [height, width] = tile.sides;
     // Neighbouring invocations in blocks of 8 by 4, which read few different quads of workgroup memory at a time.
     let across = width / tile.micro[1];
@@ -99,7 +99,7 @@ fn main(tile: Tile, dtype: DType, has_terms: bool) -> String {
         writeln!(main, "var c{r}_{c} = vec4<{kind}>();").expect("strings take text");
     }
     if has_terms {
-        sum(&mut main, tile, kind);
+        sum(&mut main, tile, kind, is_written_out);
     }
     for (r, c) in micro_tiles(tile) {
         let row = if tile.micro[0] == 1 {
@@ -124,7 +124,7 @@ fn micro_tiles(tile: Tile) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// Writes the loop over the steps of the sum; `half` is the half of workgroup memory that is read.
-fn sum(main: &mut String, tile: Tile, kind: &str) {
+fn sum(main: &mut String, tile: Tile, kind: &str, is_written_out: bool) {
     let step = tile.step;
     *main += "let a0 = base0(batch);\nlet b0 = base1(batch);\nvar half = 0u;\n";
     fetch(main, tile, kind, "first");
@@ -138,8 +138,13 @@ fn sum(main: &mut String, tile: Tile, kind: &str) {
     )
     .expect("strings take text");
     fetch(main, tile, kind, "next");
-    // Written out, so that the operands of a term are loaded while the one before it is added.
-    (0..step).for_each(|s| term(main, tile, s));
+    if is_written_out {
+        (0..step).for_each(|s| term(main, tile, &format!("{s}u")));
+    } else {
+        writeln!(main, "for (var s = 0u; s < {step}u; s += 1u) {{").expect("strings take text");
+        term(main, tile, "s");
+        *main += "}\n";
+    }
     *main += "half = 1u - half;\n";
     put(main, tile);
     *main += "workgroupBarrier();\n}\n";
@@ -175,20 +180,24 @@ fn put(main: &mut String, tile: Tile) {
     }
 }
 
+/// Rows of an invocation from which on the terms of a step are written out, so that the operands of one are loaded while the
+/// one before it is added: large products gain an eighth. Drivers take longer to compile that.
+const WRITTEN_OUT: usize = 8;
+
 /// Writes the products of term `s` of a step.
-fn term(main: &mut String, tile: Tile, s: usize) {
+fn term(main: &mut String, tile: Tile, s: &str) {
     let [rows, columns] = tile.micro;
     let [high, wide] = tile.sides.map(|side| side / 4);
     *main += "{\n";
     if rows == 1 {
-        writeln!(main, "let a = tile0[left + {}u + (ty >> 2u)][ty & 3u];", s * high).expect("strings take text");
+        writeln!(main, "let a = tile0[left + {s} * {high}u + (ty >> 2u)][ty & 3u];").expect("strings take text");
     }
     for r in 0..rows / 4 {
-        writeln!(main, "let a{r} = tile0[left + ty + {}u];", s * high + r * high / (rows / 4))
+        writeln!(main, "let a{r} = tile0[left + ty + {s} * {high}u + {}u];", r * high / (rows / 4))
             .expect("strings take text");
     }
     for c in 0..columns / 4 {
-        writeln!(main, "let b{c} = tile1[right + tx + {}u];", s * wide + c * wide / (columns / 4))
+        writeln!(main, "let b{c} = tile1[right + tx + {s} * {wide}u + {}u];", c * wide / (columns / 4))
             .expect("strings take text");
     }
     for (r, c) in micro_tiles(tile) {

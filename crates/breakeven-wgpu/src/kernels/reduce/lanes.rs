@@ -7,8 +7,9 @@ use super::super::rows::{lanes, quads, tree};
 use super::{Stage, algebra};
 use crate::wgsl::{GROUP, Shader};
 
-pub(super) fn dispatch(stage: &Stage<'_>) -> Dispatch {
-    let lanes = lanes(stage.chunk.min(stage.length), quads(stage.rows.tensors().len()));
+pub(super) fn dispatch(stage: &Stage<'_>, is_terse: bool) -> Dispatch {
+    let length = stage.chunk.min(stage.length);
+    let lanes = lanes(length, quads(length, stage.rows.tensors().len()));
     let mut shader = Shader::default();
     let bound = stage.begin(&mut shader);
     let algebra = algebra::write(&mut shader, stage);
@@ -16,7 +17,7 @@ pub(super) fn dispatch(stage: &Stage<'_>) -> Dispatch {
     let mut main = start(stage, lanes);
     main += "var a0 = f_unit();\nvar a1 = f_unit();\nvar a2 = f_unit();\nvar a3 = f_unit();\n";
     if stage.length > 0 {
-        each(stage, &mut shader, &mut main, lanes, &algebra);
+        each(stage, &mut shader, &mut main, (lanes, is_terse), &algebra);
     }
     main += "let a = tree_fold(lid, f_join(f_join(a0, a1), f_join(a2, a3)));\n";
     write!(main, "if is_row && lane == 0u {{\n{}}}\n", stage.finish(&algebra.fields, &algebra.done))
@@ -44,20 +45,29 @@ pub(super) fn start(stage: &Stage<'_>, lanes: u32) -> String {
 const AT_ONCE: u32 = 4;
 
 /// Writes the loops that add every element: several quads at a time, then one by one up to the end.
-fn each(stage: &Stage<'_>, shader: &mut Shader, main: &mut String, lanes: u32, algebra: &algebra::Algebra) {
+fn each(
+    stage: &Stage<'_>,
+    shader: &mut Shader,
+    main: &mut String,
+    (lanes, is_terse): (u32, bool),
+    algebra: &algebra::Algebra,
+) {
     if stage.is_second {
         algebra::write_value(shader, stage, algebra);
     }
     let span = 4 * lanes;
     let far = (AT_ONCE - 1) * span + 3;
-    writeln!(main, "var i = first + lane * 4u;\nfor (; i + {far}u < stop; i += {}u) {{", AT_ONCE * span)
-        .expect("strings take text");
-    for quad in 0..AT_ONCE {
-        writeln!(main, "{{\nlet at = i + {}u;\n{{\nlet i = at;", quad * span).expect("strings take text");
-        add_quad(stage, main, |step, _| format!("{step}\n"));
-        *main += "}\n}\n";
+    *main += "var i = first + lane * 4u;\n";
+    if stage.chunk.min(stage.length) > far as usize && !is_terse {
+        writeln!(main, "for (; i + {far}u < stop; i += {}u) {{", AT_ONCE * span).expect("strings take text");
+        for quad in 0..AT_ONCE {
+            writeln!(main, "{{\nlet at = i + {}u;\n{{\nlet i = at;", quad * span).expect("strings take text");
+            add_quad(stage, main, |step, _| format!("{step}\n"));
+            *main += "}\n}\n";
+        }
+        *main += "}\n";
     }
-    writeln!(main, "}}\nfor (; i < stop; i += {span}u) {{").expect("strings take text");
+    writeln!(main, "for (; i < stop; i += {span}u) {{").expect("strings take text");
     add_quad(stage, main, |step, l| format!("if i + {l}u < stop {{ {step} }}\n"));
     *main += "}\n";
 }

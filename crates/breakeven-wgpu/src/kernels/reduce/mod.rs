@@ -137,9 +137,9 @@ impl Stage<'_> {
     fn push(&self, plan: &mut Plan, across: bool) {
         let moments = self.k.fold == Fold::Moments && !self.is_second;
         let dispatch = match (across, moments) {
-            (true, false) => columns::dispatch(self),
+            (true, false) => columns::dispatch(self, plan.is_terse),
             (true, true) => moments::columns(self),
-            (false, false) => lanes::dispatch(self),
+            (false, false) => lanes::dispatch(self, plan.is_terse),
             (false, true) => moments::lanes(self),
         };
         plan.dispatches.push(dispatch);

@@ -20,7 +20,8 @@ fn results(stage: &Stage<'_>) -> String {
 }
 
 pub(super) fn lanes(stage: &Stage<'_>) -> Dispatch {
-    let lanes = lanes_of(stage.chunk.min(stage.length), quads(stage.rows.tensors().len()));
+    let length = stage.chunk.min(stage.length);
+    let lanes = lanes_of(length, quads(length, stage.rows.tensors().len()));
     let mut shader = Shader::default();
     let bound = stage.begin(&mut shader);
     shader.function("f_plus", "fn f_plus(a: f32, b: f32) -> f32 { return a + b; }\n");
