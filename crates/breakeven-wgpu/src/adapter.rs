@@ -89,13 +89,13 @@ pub(crate) fn caps(limits: &wgpu::Limits) -> Caps {
 }
 
 /// The limits as kernels see them. What is bound is rounded to alignments, for which `caps` left room.
-pub(crate) fn shaping(limits: &wgpu::Limits, kind: DeviceKind) -> Shaping {
+pub(crate) fn shaping(limits: &wgpu::Limits, is_terse: bool) -> Shaping {
     Shaping {
         bindings: limits.max_storage_buffers_per_shader_stage as usize,
         binding_bytes: limits.max_storage_buffer_binding_size / 16 * 16,
         max_index: MAX_INDEX,
         args_bytes: limits.max_uniform_buffer_binding_size,
         row_groups: limits.max_compute_workgroups_per_dimension.into(),
-        is_terse: kind == DeviceKind::Software,
+        is_terse,
     }
 }

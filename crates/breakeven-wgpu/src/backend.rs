@@ -50,6 +50,9 @@ pub struct WgpuOptions {
     pub spin: Duration,
     /// How long closing a device waits for its work; what is unfinished then is left to the driver.
     pub close: Duration,
+    /// Whether loops stay loops in shaders; where this is not said, for drivers that compile for the processor, which take ten times as
+    /// long over what is written out.
+    pub terse: Option<bool>,
 }
 
 impl Default for WgpuOptions {
@@ -72,6 +75,7 @@ impl Default for WgpuOptions {
             copier: Copier::default(),
             spin: Duration::from_micros(200),
             close: Duration::from_secs(2),
+            terse: None,
         }
     }
 }

@@ -75,7 +75,7 @@ impl Gpu {
 
     /// What shapes its dispatches.
     pub fn shaping(&self) -> Shaping {
-        crate::adapter::shaping(&self.limits, self.kind)
+        crate::adapter::shaping(&self.limits, self.options.terse.unwrap_or(self.kind == DeviceKind::Software))
     }
 
     /// Time since the device was opened.

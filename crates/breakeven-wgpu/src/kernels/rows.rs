@@ -9,7 +9,7 @@ use crate::wgsl::{Access, GROUP, Shader, Tensor, Walk, Width, type_name};
 /// Quads that one invocation takes of a row of `length` elements of each of some operands: where rows are long enough,
 /// several loads are under way at once, and few invocations have to wait for each other.
 pub(super) fn quads(length: usize, operands: usize) -> usize {
-    (length / 256).clamp(1, 4).div_ceil(operands.max(1))
+    (length / 32).clamp(1, 4).div_ceil(operands.max(1))
 }
 
 /// Invocations that share a row of `length` elements, of which each takes `quads` quads. Short rows share a workgroup, so
