@@ -172,6 +172,12 @@ impl Body {
         self.insts.iter().map(|(inst, _)| cost(inst)).sum()
     }
 
+    /// `n` and `e^r` of `e^x = 2^n * e^r` in f32, for a device that knows more of `x` than that it is a number, and joins them in
+    /// its own way. The second is NaN where `x` is.
+    pub fn exp_parts() -> [Body; 2] {
+        [Body::core(1, |a| math::exp_power(a[0])), Body::core(1, |a| math::exp_rest(a[0]))]
+    }
+
     /// An f32 body in core primitives alone.
     fn core(arity: u16, body: impl for<'a> FnOnce(&[Term<'a, true>]) -> Term<'a, true>) -> Body {
         let builder = Builder::default();

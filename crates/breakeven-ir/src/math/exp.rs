@@ -35,6 +35,18 @@ pub fn exp<V: Float>(x: V) -> V {
     exp_small(r).ldexp(n)
 }
 
+/// The `n` of `e^x = 2^n * e^r`, as a number.
+#[inline(always)]
+pub fn exp_power<V: Float>(x: V) -> V {
+    split_ln2(x).0
+}
+
+/// The `e^r` of `e^x = 2^n * e^r`, between 0.7 and 1.5.
+#[inline(always)]
+pub fn exp_rest<V: Float>(x: V) -> V {
+    exp_small(split_ln2(x).1)
+}
+
 /// `2^f` for `|f| <= 1/2`.
 #[inline(always)]
 pub(super) fn exp2_small<V: Float>(f: V) -> V {

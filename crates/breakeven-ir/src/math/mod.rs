@@ -13,7 +13,7 @@ mod trig;
 
 use crate::Float;
 
-pub use exp::{cosh, exp, exp2, expm1, sinh, tanh};
+pub use exp::{cosh, exp, exp_power, exp_rest, exp2, expm1, sinh, tanh};
 pub use log::{ln, log1p, log2, log10};
 pub use power::pow;
 pub use random::threefry;

@@ -14,15 +14,12 @@ const MOST_HELD: usize = 16;
 /// The larger one; of NaN and a number either.
 const MOST: &str = "fn f_most(a: f32, b: f32) -> f32 { return max(a, b); }\n";
 
-/// e^x of what is not above 0, as the row `exp` has it, but 0 where that is below the normal numbers: beside the largest
+/// e^x of what is not above 0, of the parts that the row `exp` has, but 0 where that is below the normal numbers: beside the largest
 /// element of a row, which gives 1, that is nothing. NaN stays: its comparison is one of bits.
 const DECAY: &str = "fn f_decay(x: f32) -> f32 {
-    let n = round(x * 1.442695);
-    let r = n * 2.1219444e-4 + (n * -0.69335938 + x);
-    let p = (((((r * 1.3935354e-3 + 8.363297e-3) * r + 4.1666463e-2) * r + 0.16666576) * r + 0.5) * r + 1.0) * r + 1.0;
     let size = bitcast<u32>(x) & 0x7fffffffu;
     let is_small = size - 0x42aeac50u <= 0x7f800000u - 0x42aeac50u;
-    return select(p * bitcast<f32>(u32(i32(n) + 127) << 23u), 0.0, is_small);
+    return select(exp_rest(x) * bitcast<f32>(u32(i32(exp_power(x)) + 127) << 23u), 0.0, is_small);
 }
 ";
 
@@ -175,6 +172,9 @@ impl Writer<'_> {
     fn softmax(&self, shader: &mut Shader, main: &mut String, logarithm: bool) {
         shader.need("f_bits");
         shader.function("f_most", MOST);
+        let [power, rest] = Body::exp_parts();
+        function(shader, "exp_power", &[DType::F32], &power, &[]);
+        function(shader, "exp_rest", &[DType::F32], &rest, &[]);
         shader.function("f_decay", DECAY);
         shader.define(breakeven_ir::Prim::Ln);
         tree(shader, "max", "f32", "f_most", self.lanes);
