@@ -73,6 +73,9 @@ def products():
     for m, k, n in shapes:
         a, b = rand(m, k), rand(k, n)
         yield f"matmul {m}x{k}x{n}", lambda: a @ b, 2 * m * k * n
+    for m, k, n in [(n, n, n) for n in (1024, 2048, 4096)] + [(2048, 384, 1536), (4096, 384, 384), (4096, 1536, 384), (1024, 8192, 256)]:
+        a, b = rand(m, k).half(), rand(k, n).half()
+        yield f"matmul f16 {m}x{k}x{n}", lambda: a @ b, 2 * m * k * n
     for batch in (96, 768):
         for m, k, n in ((128, 32, 128), (128, 128, 32)):
             a, b = rand(batch, m, k), rand(batch, k, n)

@@ -19,6 +19,11 @@ impl Samples {
         Samples(samples)
     }
 
+    /// All, sorted.
+    pub fn all(&self) -> &[Duration] {
+        &self.0
+    }
+
     /// Lower quartile: far steadier than the median on a machine that others use too.
     pub fn lower_quartile(&self) -> Duration {
         self.0[self.0.len() / 4]

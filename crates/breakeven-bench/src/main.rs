@@ -2,11 +2,14 @@
 //! operations cost that begin and end in the host's memory, on each device and where the engine puts them.
 #![forbid(unsafe_code)]
 
+mod bare;
 mod host;
 
 use std::time::Duration;
 
-use breakeven::{Deadline, DeviceId, DeviceReport, DeviceState, Engine, Result, Tensor, concat};
+use breakeven::{
+    DType, Deadline, DeviceId, DeviceReport, DeviceState, Engine, HostBytes, Result, Spec, Tensor, concat,
+};
 use breakeven_bench::{Samples, WARM_UP, interleave};
 
 const ROUNDS: usize = 2000;
@@ -20,6 +23,7 @@ fn main() -> Result<()> {
     let devices: Vec<DeviceReport> = engine.devices().into_iter().filter(ready).collect();
     for device in devices.iter().filter(|d| d.id != DeviceId::HOST) {
         println!("{} ({})", device.name, device.info.name);
+        round_trip(&engine, device);
         relu_batches(&engine, device.id)?;
     }
     let named: Vec<(DeviceId, String)> = devices.into_iter().map(|d| (d.id, d.name)).collect();
@@ -38,6 +42,37 @@ fn eager_add(engine: &Engine) -> Result<()> {
     let samples = interleave(ROUNDS, WARM_UP, &mut [&mut run]);
     println!("eager add of 1,000 f32 on the CPU, end to end: {}", line(&samples[0]));
     Ok(())
+}
+
+/// `relu` of 1,000 numbers from the host's memory to the host's memory, beside the least that wgpu takes for that.
+fn round_trip(engine: &Engine, device: &DeviceReport) {
+    let values: Vec<f32> = (0..1000).map(|i| i as f32 - 500.0).collect();
+    let want: Vec<f32> = values.iter().map(|x| x.max(0.0)).collect();
+    let Some(bare) = bare::Bare::new(device, values.len()) else {
+        return println!("  wgpu does not list it for a bare call");
+    };
+    let given = HostBytes::from_vec(values.clone());
+    let (mut ours, mut theirs) = (vec![0.0; 1000], vec![0.0; 1000]);
+    let mut call = || {
+        let x = engine.from_bytes(given.clone(), Spec::new(DType::F32, [1000]));
+        x.relu().on(device.id).read_into(&mut ours, Deadline::after(Duration::from_mins(1))).expect("it is checked");
+    };
+    let mut least = || bare.relu(&values, &mut theirs);
+    // In stretches: a GPU takes 150 us to go from the one's context to the other's.
+    let mut samples = [Vec::new(), Vec::new()];
+    for _ in 0..4 {
+        let mut stretch = |i: usize, act: &mut dyn FnMut()| {
+            let of_one = interleave(BATCH_ROUNDS / 4, WARM_UP / 4, &mut [act]).remove(0);
+            samples[i].extend_from_slice(of_one.all());
+        };
+        stretch(0, &mut call);
+        stretch(1, &mut least);
+    }
+    let samples = samples.map(Samples::new);
+    assert!(ours == want && theirs == want, "relu is wrong, so its time means nothing");
+    let ratio = samples[0].lower_quartile().as_secs_f64() / samples[1].lower_quartile().as_secs_f64();
+    println!("  relu(1000), host to host: {}", line(&samples[0]));
+    println!("  the same by wgpu alone: {}, {ratio:.2}x", line(&samples[1]));
 }
 
 /// 20 x relu(256) in one batch beside one relu(5120), both read back.

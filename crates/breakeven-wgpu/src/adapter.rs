@@ -68,7 +68,29 @@ pub(crate) fn wanted(adapter: &wgpu::Adapter, limits: Limits) -> wgpu::Limits {
 /// The features to ask for.
 pub(crate) fn features(adapter: &wgpu::Adapter, timestamps: bool) -> wgpu::Features {
     let wanted = if timestamps { wgpu::Features::TIMESTAMP_QUERY } else { wgpu::Features::empty() };
-    wanted & adapter.features()
+    let cores = if has_cores(adapter) { CORES } else { wgpu::Features::empty() };
+    (wanted & adapter.features()) | cores
+}
+
+/// What products by cooperative matrices need.
+pub(crate) const CORES: wgpu::Features =
+    wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX.union(wgpu::Features::SHADER_F16).union(wgpu::Features::SUBGROUP);
+
+/// Workgroup memory that such a product passes its operands through, in bytes.
+pub(crate) const CORES_MEMORY: u32 = 48 << 10;
+
+/// True where matrices of f16, 16 by 16, are multiplied by subgroups of which a workgroup has 8, and summed in f32.
+fn has_cores(adapter: &wgpu::Adapter) -> bool {
+    use wgpu::CooperativeScalarType::{F16, F32};
+    let info = adapter.get_info();
+    let subgroups = [info.subgroup_min_size, info.subgroup_max_size];
+    adapter.features().contains(CORES)
+        && subgroups.iter().all(|size| 8 * size == crate::wgsl::GROUP)
+        && adapter.limits().max_compute_workgroup_storage_size >= CORES_MEMORY
+        && adapter
+            .cooperative_matrix_properties()
+            .iter()
+            .any(|p| [p.m_size, p.n_size, p.k_size] == [16; 3] && p.ab_type == F16 && p.cr_type == F32)
 }
 
 /// Element indices are 32 bits wide; the slack keeps the last, partly filled groups of a grid from wrapping.
@@ -89,7 +111,7 @@ pub(crate) fn caps(limits: &wgpu::Limits) -> Caps {
 }
 
 /// The limits as kernels see them. What is bound is rounded to alignments, for which `caps` left room.
-pub(crate) fn shaping(limits: &wgpu::Limits, is_terse: bool) -> Shaping {
+pub(crate) fn shaping(limits: &wgpu::Limits, features: wgpu::Features, is_terse: bool) -> Shaping {
     Shaping {
         bindings: limits.max_storage_buffers_per_shader_stage as usize,
         binding_bytes: limits.max_storage_buffer_binding_size / 16 * 16,
@@ -97,5 +119,6 @@ pub(crate) fn shaping(limits: &wgpu::Limits, is_terse: bool) -> Shaping {
         args_bytes: limits.max_uniform_buffer_binding_size,
         row_groups: limits.max_compute_workgroups_per_dimension.into(),
         is_terse,
+        is_cooperative: features.contains(CORES) && limits.max_compute_workgroup_storage_size >= CORES_MEMORY,
     }
 }

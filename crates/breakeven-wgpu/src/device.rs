@@ -16,7 +16,7 @@ use breakeven_ir::{Caps, Kernel, Unsupported};
 use crate::backend::WgpuOptions;
 use crate::errors::{lock, panic_text, ready};
 use crate::flight::Flight;
-use crate::kernels::{launch_of, plan};
+use crate::kernels::{launch_of, lowers, plan};
 use crate::memory::Gpu;
 use crate::pipeline::Pipelines;
 use crate::prepared::WgpuPrepared;
@@ -43,9 +43,18 @@ impl WgpuDevice {
         info: DeviceInfo,
         options: WgpuOptions,
     ) -> Result<WgpuDevice> {
+        let features = adapter::features(adapter, options.timestamps);
+        let experimental_features = if features.contains(adapter::CORES) {
+            // SAFETY: cooperative matrices are used by our own texts alone, as Vulkan's extension says they may be: by whole
+            // workgroups in uniform control flow, over workgroup memory that the loads and stores stay within.
+            unsafe { wgpu::ExperimentalFeatures::enabled() }
+        } else {
+            wgpu::ExperimentalFeatures::disabled()
+        };
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("breakeven"),
-            required_features: adapter::features(adapter, options.timestamps),
+            required_features: features,
+            experimental_features,
             required_limits: adapter::wanted(adapter, options.limits),
             memory_hints: wgpu::MemoryHints::Performance,
             ..Default::default()
@@ -159,6 +168,10 @@ impl Device for WgpuDevice {
     fn supports(&self, kernel: &Kernel) -> std::result::Result<(), Unsupported> {
         let plan = plan(&launch_of(kernel), &self.gpu.shaping())?;
         plan.dispatches.iter().try_for_each(|dispatch| self.pipelines.check(dispatch))
+    }
+
+    fn lowers(&self, kernel: &Kernel) -> Option<&'static str> {
+        lowers(&kernel.widened(), &self.gpu.shaping())
     }
 
     fn workspace_bytes(&self, kernel: &Kernel) -> u64 {

@@ -75,7 +75,8 @@ impl Gpu {
 
     /// What shapes its dispatches.
     pub fn shaping(&self) -> Shaping {
-        crate::adapter::shaping(&self.limits, self.options.terse.unwrap_or(self.kind == DeviceKind::Software))
+        let features = self.device.features();
+        crate::adapter::shaping(&self.limits, features, self.options.terse.unwrap_or(self.kind == DeviceKind::Software))
     }
 
     /// Time since the device was opened.

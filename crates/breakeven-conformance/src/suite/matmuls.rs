@@ -75,11 +75,34 @@ pub fn lower_matmuls(bench: &mut Bench<'_>, tier: Tier) {
             last_places(bench, of, sizes);
         }
         bench.add(case(&plain(of, &Shape::scalar(), [5, 2_300, 35]), "long"));
+        if dtype.is_half() {
+            in_blocks(bench, of, tier);
+        }
         if tier == Tier::Full {
             bench.add(case(&plain(of, &Shape::scalar(), [257, 1_129, 131]), "large"));
         }
     }
     epilogues(bench, Of { types: [DType::F32; 3], precision: Precision::Medium }, [33, 17, 65]);
+}
+
+/// Operands in aligned blocks of eight, as units ask that multiply whole matrices: each side either way round, edges of tiles,
+/// special values, sums that are split, and enough products for the larger tiles.
+fn in_blocks(bench: &mut Bench<'_>, of: Of, tier: Tier) {
+    let [left, right, _] = of.types;
+    let sizes = [72, 40, 136];
+    let dense = plain(of, &Shape::from(2), sizes);
+    let [m, k, n] = sizes;
+    let turned = |dtype, rows, columns| Operand::new(dtype, Layout::dense([2, columns, rows]).permute(&[0, 2, 1]));
+    bench.add(case(&dense, "in blocks"));
+    bench.add(case(&MatMul { a: turned(left, m, k), ..dense.clone() }, "left turned"));
+    bench.add(case(&MatMul { b: turned(right, k, n), ..dense.clone() }, "right turned"));
+    bench.add(case(&MatMul { a: turned(left, m, k), b: turned(right, k, n), ..dense.clone() }, "both turned"));
+    last_places(bench, of, sizes);
+    bench.add(case(&plain(of, &Shape::scalar(), [24, 1_032, 40]), "split"));
+    bench.add(case(&plain(of, &Shape::from(48), [72, 24, 80]), "many"));
+    if tier == Tier::Full {
+        bench.add(case(&plain(of, &Shape::from(96), [136, 24, 72]), "many"));
+    }
 }
 
 /// The same for 8-bit integers that are summed in i32: signed and unsigned on either side, with the largest products, sums

@@ -1,6 +1,7 @@
 //! Matrix products and convolutions, which arithmetic sets the pace of.
 
-use breakeven_ir::{ConvKernel, DType, Expr, Kernel, MatMul, Operand, Precision, Shape, Sliding};
+use breakeven_device::Device;
+use breakeven_ir::{ConvKernel, DType, Expr, Kernel, Layout, MatMul, Operand, Precision, Shape, Sliding};
 
 use crate::stand::{Stand, f32s, show};
 
@@ -24,6 +25,12 @@ pub fn all(stand: &Stand) {
     for [m, k, n] in shapes.map(|s| s.map(|d: usize| d.div_ceil(scale))) {
         product(stand, 1, [m, k, n]);
     }
+    for sizes in
+        [[1024; 3], [2048; 3], [4096; 3], [2048, 384, 1536], [4096, 384, 384], [4096, 1536, 384], [1024, 8192, 256]]
+    {
+        half_product(stand, sizes.map(|d: usize| d.div_ceil(scale).next_multiple_of(8)), false);
+    }
+    half_product(stand, [4096usize.div_ceil(scale); 3], true);
     for batch in [96, 768] {
         product(stand, batch / scale, [128, 32, 128]);
         product(stand, batch / scale, [128, 128, 32]);
@@ -72,6 +79,40 @@ fn product(stand: &Stand, batch: usize, [m, k, n]: [usize; 3]) {
         sum((0..k).map(|p| f64::from(x[(o * m + row) * k + p]) * f64::from(y[(o * k + p) * n + column])))
     });
     show(&name, times, 2.0 * (batch * m * n * k) as f64, "TFLOP/s", right);
+}
+
+/// A product of f16 that may be made by tensor cores; the right operand lies turned, or not.
+fn half_product(stand: &Stand, [m, k, n]: [usize; 3], is_turned: bool) {
+    let turned = if is_turned { " turned" } else { "" };
+    let name = format!("matmul f16 {m}x{k}x{n}{turned}");
+    if !stand.wants(&name) {
+        return;
+    }
+    let ((a, x), (b, y)) = (stand.filled_f16(m * k), stand.filled_f16(k * n));
+    let half = |layout: Layout| Operand::new(DType::F16, layout);
+    let right = if is_turned { Layout::dense([n, k]).permute(&[1, 0]) } else { Layout::dense([k, n]) };
+    let at = |p: usize, column: usize| if is_turned { column * k + p } else { p * n + column };
+    let kernel = Kernel::MatMul(MatMul {
+        batch: Shape::scalar(),
+        m,
+        n,
+        k,
+        a: half(Layout::dense([m, k])),
+        b: half(right),
+        precision: Precision::High,
+        post: Expr::identity(DType::F16),
+        params: vec![],
+        inputs: vec![],
+        out: half(Layout::dense([m, n])),
+    });
+    print!("  {:<34}", stand.device.lowers(&kernel).unwrap_or("as at the highest precision"));
+    let (times, out) = stand.kernel(kernel, &[&a, &b]);
+    // The result is rounded to f16 once.
+    let right = (0..64).map(|i| i * 104_729 % (m * n)).zip(stand.read_f16(&out, m * n, 104_729)).all(|(i, got)| {
+        let (want, size) = sum((0..k).map(|p| f64::from(x[i / n * k + p]) * f64::from(y[at(p, i % n)])));
+        (f64::from(got) - want).abs() <= want.abs() / 2048.0 + 1e-6 * size + 1e-7
+    });
+    show(&name, times, 2.0 * (m * n * k) as f64, "TFLOP/s", right);
 }
 
 /// A square filter over `images` of `channels`, padded so that stride 1 keeps the extents.

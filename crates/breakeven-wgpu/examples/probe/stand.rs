@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use breakeven_device::{
     Binding, Buffer, Copier, Deadline, Device, HostBytes, Lane, MemoryKind, Prepared, ReadCell, Segment, SegmentStep,
 };
-use breakeven_ir::{DType, Expr, Kernel, Launch, Layout, Operand, Row, Shape};
+use breakeven_ir::{DType, Expr, Kernel, Launch, Layout, Operand, Row, Scalar, Shape};
 use breakeven_wgpu::WgpuDevice;
 
 /// Work before the first time that counts: a card that was idle needs 0.3 s to raise its clock.
@@ -106,14 +106,39 @@ impl Stand {
         (buffer, values)
     }
 
+    /// As [`Stand::filled`], rounded to f16; the values are what was rounded to.
+    pub fn filled_f16(&self, elements: usize) -> (Buffer, Vec<f32>) {
+        let mut bytes = vec![0u8; 2 * elements];
+        let mut round = |i: usize| {
+            Scalar::F(f64::from(value(i))).store(DType::F16, &mut bytes, i);
+            Scalar::load(DType::F16, &bytes, i).to_f64() as f32
+        };
+        let values: Vec<f32> = (0..elements).map(&mut round).collect();
+        let buffer = self.buffer(elements.div_ceil(2));
+        let work = self.prepare(vec![SegmentStep::Upload { upload: 0, slot: 0 }]);
+        let uploads = vec![HostBytes::from_vec(bytes)];
+        self.submit(&work, Binding { buffers: vec![buffer.clone()], uploads, ..Binding::default() });
+        (buffer, values)
+    }
+
+    /// 64 of `elements` numbers of f16, every `step`th around.
+    pub fn read_f16(&self, buffer: &Buffer, elements: usize, step: usize) -> Vec<f32> {
+        let bytes = self.bytes(buffer);
+        (0..64).map(|i| Scalar::load(DType::F16, &bytes, i * step % elements).to_f64() as f32).collect()
+    }
+
     pub fn read(&self, buffer: &Buffer) -> Vec<f32> {
+        self.bytes(buffer).elements::<f32>().to_vec()
+    }
+
+    fn bytes(&self, buffer: &Buffer) -> HostBytes {
         let work = self.prepare(vec![SegmentStep::Download { slot: 0, bytes: buffer.bytes(), read: 0 }]);
         let read = ReadCell::new();
         self.submit(
             &work,
             Binding { buffers: vec![buffer.clone()], uploads: vec![], reads: vec![read.clone()], ..Binding::default() },
         );
-        read.take().expect("it was read").elements::<f32>().to_vec()
+        read.take().expect("it was read")
     }
 
     pub fn prepare(&self, steps: Vec<SegmentStep>) -> Arc<dyn Prepared> {

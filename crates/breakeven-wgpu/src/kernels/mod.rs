@@ -21,6 +21,7 @@ pub use batch::{Planned, plan_all};
 use breakeven_ir::{Body, Custom, Expr, Kernel, Launch, Shape, Unsupported};
 
 use crate::wgsl::{Bound, Tensor, check, compile, is_foreign};
+use rows::Rows;
 
 /// Limits of a device that shape its dispatches.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,8 @@ pub struct Shaping {
     pub row_groups: u64,
     /// Loops are left loops: a driver that compiles for the processor takes long over what is written out, and gains nothing.
     pub is_terse: bool,
+    /// Cooperative matrices of f16, 16 by 16, are summed in f32 by 8 subgroups of a workgroup, and their tiles fit its memory.
+    pub is_cooperative: bool,
 }
 
 /// One dispatch: its text, its arguments, what it binds, how many groups it has.
@@ -91,13 +94,19 @@ pub fn plan(launch: &Launch, shaping: &Shaping) -> Result<Plan, Unsupported> {
         Kernel::Scan(k) => scan::plan(&mut plan, k, inputs, outputs)?,
         Kernel::RowWise(k) => row_wise::plan(&mut plan, k, inputs, outputs)?,
         Kernel::Sort(k) => sort::plan(&mut plan, k, inputs, outputs, shaping)?,
-        Kernel::MatMul(k) => matmul::plan(&mut plan, k, inputs, outputs)?,
-        Kernel::Conv(k) => conv::plan(&mut plan, k, inputs, outputs)?,
+        Kernel::MatMul(k) => matmul::plan(&mut plan, k, inputs, outputs, shaping)?,
+        Kernel::Conv(k) => conv::plan(&mut plan, k, inputs, outputs, shaping)?,
         Kernel::Scatter(k) => scatter::plan(&mut plan, k, inputs, outputs)?,
         Kernel::Gather(k) => gather::plan(&mut plan, k, &inputs, outputs),
         Kernel::Custom(k) => custom::plan(&mut plan, k, inputs, outputs)?,
     }
     check_bindings(&plan, shaping).map(|()| plan)
+}
+
+/// How the products of `kernel` are made that need not be of the highest precision, in words; `None` where they are all the same.
+pub fn lowers(kernel: &Kernel, shaping: &Shaping) -> Option<&'static str> {
+    let Kernel::MatMul(product) = kernel else { return None };
+    matmul::is_cooperative(product, shaping).then_some("f16 products, cooperative matrices")
 }
 
 /// Compiles the code of a custom operation as far as that can be done without a device.
@@ -112,6 +121,7 @@ pub fn compile_custom(kernel: &Custom) -> Result<(), Unsupported> {
         args_bytes: u64::MAX,
         row_groups: u64::MAX,
         is_terse: false,
+        is_cooperative: false,
     };
     let plan = plan(&launch_of(&Kernel::Custom(kernel.clone())), &unlimited)?;
     plan.dispatches.iter().filter(|d| is_foreign(&d.text)).try_for_each(|d| compile(&d.text))
@@ -157,6 +167,13 @@ fn check_bindings(plan: &Plan, shaping: &Shaping) -> Result<(), Unsupported> {
 fn body_of(expr: &Expr) -> Result<Body, Unsupported> {
     let body = expr.lower();
     check(&body).map(|()| body)
+}
+
+/// Where a kernel writes that writes quads of rows, whose elements lie along the axes of `out` after the first `lead`: `out`
+/// itself where quads are whole words of it, or else what [`word_output`] gives.
+fn quad_output(plan: &mut Plan, out: &Tensor, lead: usize) -> Tensor {
+    let (outer, inner) = out.layout.shape.split_at(lead);
+    if Rows::new(outer, inner, vec![out.clone()]).is_of_quads(0) { out.clone() } else { word_output(plan, out) }
 }
 
 /// Where a kernel writes that cannot write parts of words: `out` itself, or words in scratch memory that `pack` puts

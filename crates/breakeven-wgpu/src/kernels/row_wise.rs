@@ -5,7 +5,7 @@ use std::fmt::Write;
 use breakeven_ir::{Body, DType, RowWise, RowWiseKernel, Unsupported};
 
 use super::rows::{Rows, lanes, quads, tree, types};
-use super::{Dispatch, Plan, body_of, long_rows, pack, word_output};
+use super::{Dispatch, Plan, body_of, long_rows, pack, quad_output};
 use crate::wgsl::{GROUP, Shader, Tensor, bind, function};
 
 /// Quads of a row that one invocation holds; longer rows are read again.
@@ -44,7 +44,7 @@ pub(super) fn plan(
         return Err(Unsupported(format!("a row of {} elements is longer than one workgroup works on", k.length)));
     }
     let (pre, post) = (body_of(&k.pre)?, body_of(&k.post)?);
-    let words = word_output(plan, &out);
+    let words = quad_output(plan, &out, k.outer.rank());
     let rows = Rows::new(&k.outer, &[k.length], inputs.into_iter().chain([words.clone()]).collect());
     let count = k.outer.elements() as u64;
     let mut shader = Shader::default();

@@ -71,6 +71,11 @@ impl Rows {
         self.tensors.iter().enumerate().map(want).collect()
     }
 
+    /// True when operand `t` is read or written by aligned quads alone.
+    pub fn is_of_quads(&self, t: usize) -> bool {
+        self.reach[t] == Reach::Quad
+    }
+
     /// True when neighbouring rows lie nearer to each other than neighbouring elements of a row, in the first operand that
     /// has different elements for both.
     pub fn is_across(&self) -> bool {

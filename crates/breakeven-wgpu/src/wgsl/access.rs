@@ -15,9 +15,41 @@ pub struct Bound {
     pub write: bool,
     /// The part that is bound, in bytes.
     pub range: Range<u64>,
-    quads: bool,
-    /// Invocations write parts of the same words.
-    atomic: bool,
+    grain: Grain,
+}
+
+/// The elements of what is bound, as WGSL sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grain {
+    /// Words.
+    Word,
+    /// Aligned quads of words: nothing in it is accessed otherwise.
+    Quad,
+    /// Words, of which invocations write parts.
+    Atomic,
+    /// Quads of f16.
+    Halves,
+}
+
+impl Grain {
+    /// For an operand that is written or not, by aligned quads or not.
+    fn of(tensor: &Tensor, write: bool, quads: bool) -> Grain {
+        match tensor.stored.width() {
+            _ if tensor.is_native => Grain::Halves,
+            Width::Word if quads => Grain::Quad,
+            _ if write && !quads && tensor.stored.is_packed() => Grain::Atomic,
+            _ => Grain::Word,
+        }
+    }
+
+    /// For two operands in one buffer.
+    fn join(self, other: Grain) -> Grain {
+        match (self, other) {
+            (Grain::Atomic, _) | (_, Grain::Atomic) => Grain::Atomic,
+            _ if self == other => self,
+            _ => Grain::Word,
+        }
+    }
 }
 
 /// An operand, whether it is written, and whether it is accessed by aligned quads only.
@@ -39,11 +71,11 @@ pub struct Access {
 #[derive(Clone, Copy, Debug)]
 struct Way {
     binding: usize,
-    quads: bool,
-    atomic: bool,
+    grain: Grain,
 }
 
-/// Binds operands: each buffer once, so that an operand may be read and written.
+/// Binds operands: each buffer once, so that an operand may be read and written, but for what is bound as quads of f16 too,
+/// which must not be written.
 pub fn bind(shader: &mut Shader, wants: &[Want<'_>]) -> (Vec<Bound>, Vec<Access>) {
     let (bound, mut accesses) = bind_members(&[wants.to_vec()]);
     declare(shader, &bound);
@@ -59,7 +91,7 @@ pub fn declare(shader: &mut Shader, bound: &[Bound]) {
 pub fn bind_members(members: &[Vec<Want<'_>>]) -> (Vec<Bound>, Vec<Vec<Access>>) {
     let mut bound = Vec::new();
     let places: Vec<Vec<usize>> = members.iter().map(|wants| place(&mut bound, wants)).collect();
-    let way = |binding: usize| Way { binding, quads: bound[binding].quads, atomic: bound[binding].atomic };
+    let way = |binding: usize| Way { binding, grain: bound[binding].grain };
     let operands = members.first().map_or(0, Vec::len);
     let ways: Vec<Rc<[Way]>> = (0..operands).map(|t| places.iter().map(|p| way(p[t])).collect()).collect();
     let access = |(&(tensor, _, _), (&index, ways)): (&Want<'_>, (&usize, &Rc<[Way]>))| Access {
@@ -80,18 +112,17 @@ pub fn place(bound: &mut Vec<Bound>, wants: &[Want<'_>]) -> Vec<usize> {
 }
 
 fn place_one(bound: &mut Vec<Bound>, &(tensor, write, quads): &Want<'_>) -> usize {
-    let atomic = write && !quads && tensor.stored.is_packed();
-    let quads = quads && tensor.stored.width() == Width::Word;
+    let grain = Grain::of(tensor, write, quads);
     let span = tensor.bytes();
     let range = span.start / ALIGNMENT * ALIGNMENT..span.end.next_multiple_of(16);
-    let index = bound.iter().position(|b| b.place == tensor.place).unwrap_or_else(|| {
-        bound.push(Bound { place: tensor.place, write, range: range.clone(), quads, atomic });
+    let is_same = |b: &Bound| b.place == tensor.place && (b.grain == Grain::Halves) == tensor.is_native;
+    let index = bound.iter().position(is_same).unwrap_or_else(|| {
+        bound.push(Bound { place: tensor.place, write, range: range.clone(), grain });
         bound.len() - 1
     });
     let b = &mut bound[index];
     b.write |= write;
-    b.quads &= quads;
-    b.atomic |= atomic;
+    b.grain = b.grain.join(grain);
     b.range = b.range.start.min(range.start)..b.range.end.max(range.end);
     index
 }
@@ -99,10 +130,11 @@ fn place_one(bound: &mut Vec<Bound>, &(tensor, write, quads): &Want<'_>) -> usiz
 impl Bound {
     /// The WGSL type of its elements.
     fn element(&self) -> &'static str {
-        match (self.atomic, self.quads) {
-            (true, _) => "atomic<u32>",
-            (false, true) => "vec4<u32>",
-            (false, false) => "u32",
+        match self.grain {
+            Grain::Word => "u32",
+            Grain::Quad => "vec4<u32>",
+            Grain::Atomic => "atomic<u32>",
+            Grain::Halves => "vec4<f16>",
         }
     }
 }
@@ -111,18 +143,22 @@ impl Way {
     /// The word at `place`, read.
     fn word(self, place: &str) -> String {
         let b = self.binding;
-        if self.atomic { format!("atomicLoad(&b{b}[{place}])") } else { format!("b{b}[{place}]") }
+        if self.grain == Grain::Atomic { format!("atomicLoad(&b{b}[{place}])") } else { format!("b{b}[{place}]") }
     }
 
     /// The statement that writes `value` to the word at `place`.
     fn set(self, place: &str, value: &str) -> String {
         let b = self.binding;
-        if self.atomic { format!("atomicStore(&b{b}[{place}], {value});") } else { format!("b{b}[{place}] = {value};") }
+        if self.grain == Grain::Atomic {
+            format!("atomicStore(&b{b}[{place}], {value});")
+        } else {
+            format!("b{b}[{place}] = {value};")
+        }
     }
 
-    /// Accesses words of quads: a binding is of quads only where nothing in it is written in parts.
+    /// Accesses words of quads.
     fn by_quads(self) -> bool {
-        self.quads && !self.atomic
+        self.grain == Grain::Quad
     }
 }
 
@@ -160,6 +196,11 @@ impl Access {
                 format!("vec4<u32>({}, {}, {}, {})", word(0), word(1), word(2), word(3))
             }
         });
+    }
+
+    /// Writes `fn name(p: u32)`: the four numbers of f16 from the multiple of four `p` on, of a tensor that is bound so.
+    pub fn load_native(&self, shader: &mut Shader, name: &str) {
+        self.loads(shader, name, "vec4<f16>", |way| format!("b{}[p >> 2u]", way.binding));
     }
 
     fn loads(&self, shader: &mut Shader, name: &str, kind: &str, value: impl Fn(Way) -> String) {

@@ -9,6 +9,8 @@ use super::functions;
 /// the text.
 #[derive(Debug, Default)]
 pub struct Shader {
+    enables: String,
+    builtins: String,
     bindings: String,
     shared: String,
     functions: String,
@@ -21,6 +23,16 @@ pub struct Shader {
 pub const GROUP: u32 = 256;
 
 impl Shader {
+    /// Asks for extensions of the language, and for values of theirs by name and the name they get.
+    pub fn enable(&mut self, extensions: &[&str], builtins: &[(&str, &str)]) {
+        for name in extensions {
+            writeln!(self.enables, "enable {name};").expect("strings take text");
+        }
+        for (from, name) in builtins {
+            write!(self.builtins, ", @builtin({from}) {name}: u32").expect("strings take text");
+        }
+    }
+
     /// Declares a storage buffer, `b0`, `b1`, .. in order of `index`.
     pub fn binding(&mut self, index: usize, write: bool, element: &str) {
         let access = if write { "read_write" } else { "read" };
@@ -90,14 +102,16 @@ impl Shader {
     pub(super) fn module(&self, args: &str, begin: &str, main: &str) -> String {
         let fields: Vec<String> = self.names.iter().map(|n| format!("    {n}: u32,\n")).collect();
         format!(
-            "struct Args {{\n{}}}\n{args}{}{}{}\
+            "{}struct Args {{\n{}}}\n{args}{}{}{}\
              @compute @workgroup_size({GROUP})\n\
              fn main(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) wid: vec3<u32>,\n    \
-             @builtin(num_workgroups) nwg: vec3<u32>) {{\n{begin}{main}}}\n",
+             @builtin(num_workgroups) nwg: vec3<u32>{}) {{\n{begin}{main}}}\n",
+            self.enables,
             fields.concat(),
             self.bindings,
             self.shared,
-            self.functions
+            self.functions,
+            self.builtins
         )
     }
 

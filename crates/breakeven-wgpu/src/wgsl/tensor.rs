@@ -95,13 +95,15 @@ pub struct Tensor {
     pub layout: Layout,
     /// Where all elements lie that may be touched, where that is more than the layout says.
     pub whole: Option<Layout>,
+    /// Bound as quads of f16, which it has, for a kernel that reads nothing else of it.
+    pub is_native: bool,
 }
 
 impl Tensor {
     /// An operand of the kernel in a slot.
     pub fn slot(operand: &Operand, slot: usize) -> Tensor {
         let stored = Stored { dtype: operand.dtype, in_words: false };
-        Tensor { place: Place::Slot(slot), stored, layout: operand.layout.clone(), whole: None }
+        Tensor { place: Place::Slot(slot), stored, layout: operand.layout.clone(), whole: None, is_native: false }
     }
 
     /// Dense scratch memory from byte `start` on, one word (or pair) for each element.
@@ -109,7 +111,7 @@ impl Tensor {
         let stored = Stored { dtype, in_words: true };
         let mut layout = Layout::dense(shape.clone());
         layout.offset = (start / stored.bytes()) as usize;
-        Tensor { place: Place::Scratch, stored, layout, whole: None }
+        Tensor { place: Place::Scratch, stored, layout, whole: None, is_native: false }
     }
 
     /// The bytes of its buffer that may be touched.

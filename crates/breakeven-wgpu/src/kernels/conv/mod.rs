@@ -6,7 +6,7 @@ mod windows;
 
 use breakeven_ir::{ConvKernel, Layout, MatMul, Operand, Precision, Shape, Unsupported};
 
-use super::{Plan, body_of, matmul, pack, word_output};
+use super::{Plan, Shaping, body_of, matmul, pack, quad_output};
 use crate::wgsl::Tensor;
 pub(super) use windows::Windows;
 
@@ -20,6 +20,7 @@ pub(super) fn plan(
     k: &ConvKernel,
     mut inputs: Vec<Tensor>,
     mut outs: Vec<Tensor>,
+    shaping: &Shaping,
 ) -> Result<(), Unsupported> {
     let dtype = k.accumulator();
     if dtype.bytes() == 8 {
@@ -29,11 +30,11 @@ pub(super) fn plan(
         // The weights are the left operand.
         inputs.swap(0, 1);
         inputs[0].layout = product.a.layout.clone();
-        return matmul::plan_from(plan, &product, Some(Windows(k)), inputs, outs);
+        return matmul::plan_from(plan, &product, Some(Windows(k)), inputs, outs, shaping);
     }
     let out = outs.remove(0);
     let post = body_of(&k.post)?;
-    let words = word_output(plan, &out);
+    let words = quad_output(plan, &out, ConvKernel::LEAD);
     let extras = inputs.split_off(2);
     direct::push(plan, k, &inputs, (extras, words.clone()), &post);
     pack(plan, words, out);

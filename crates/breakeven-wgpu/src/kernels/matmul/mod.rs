@@ -1,15 +1,16 @@
 //! Matrix products: tiles of the result, operands passed through workgroup memory, a tile of micro-tiles in registers. A
-//! vector times a matrix is a reduction.
+//! vector times a matrix is a reduction. Tensor cores multiply f16, where less than the highest precision will do.
 
+mod cooperative;
 mod operand;
 mod sums;
 mod tile;
 mod vector;
 
-use breakeven_ir::{DType, Expr, Fold, MatMul, ReduceRows, Shape, Unsupported};
+use breakeven_ir::{Body, DType, Expr, Fold, MatMul, ReduceRows, Shape, Unsupported};
 
 use super::conv::Windows;
-use super::{Plan, body_of, pack, reduce, word_output};
+use super::{Plan, Shaping, body_of, pack, quad_output, reduce, word_output};
 use crate::wgsl::Tensor;
 pub(super) use sums::finish;
 use sums::push;
@@ -17,13 +18,27 @@ pub(super) use tile::Tile;
 
 /// With fewer tiles than this, long sums are split.
 const SPLIT_BELOW: usize = 256;
+/// The same for the tiles of tensor cores, of which few keep a device busy.
+const SPLIT_CORES_BELOW: usize = 96;
 /// Shortest part of a sum that is split.
 const LEAST_PART: usize = 128;
 /// Longest part of a sum: some drivers stop loops after 65,535 iterations.
 const LONGEST_PART: usize = 1 << 17;
 
-pub(super) fn plan(plan: &mut Plan, k: &MatMul, inputs: Vec<Tensor>, outs: Vec<Tensor>) -> Result<(), Unsupported> {
-    plan_from(plan, k, None, inputs, outs)
+pub(super) fn plan(
+    plan: &mut Plan,
+    k: &MatMul,
+    inputs: Vec<Tensor>,
+    outs: Vec<Tensor>,
+    shaping: &Shaping,
+) -> Result<(), Unsupported> {
+    plan_from(plan, k, None, inputs, outs, shaping)
+}
+
+/// True where tensor cores multiply the operands of `k`, which lie as it says.
+pub(super) fn is_cooperative(k: &MatMul, shaping: &Shaping) -> bool {
+    let inputs = [Tensor::slot(&k.a, 0), Tensor::slot(&k.b, 1)];
+    !vector::has_one(k) && cooperative::Tile::of(k, &inputs, shaping).is_some()
 }
 
 /// The same where the right operand may be windows: the columns of the result are then the places along the axes of the
@@ -34,6 +49,7 @@ pub(super) fn plan_from(
     windows: Option<Windows<'_>>,
     mut inputs: Vec<Tensor>,
     mut outs: Vec<Tensor>,
+    shaping: &Shaping,
 ) -> Result<(), Unsupported> {
     let dtype = sum_dtype(k);
     if dtype.bytes() == 8 {
@@ -44,13 +60,18 @@ pub(super) fn plan_from(
     }
     let out = outs.remove(0);
     let post = body_of(&k.post)?;
-    let words = word_output(plan, &out);
     let extras = inputs.split_off(2);
+    let is_apart = inputs.iter().all(|input| input.place != out.place);
+    let cores = if windows.is_none() && is_apart { cooperative::Tile::of(k, &inputs, shaping) } else { None };
     let tile = Tile::of(k);
-    let part = part_of(k, tile);
-    let factors = Factors { k, windows, tile, inputs: &inputs };
+    let part = match cores {
+        Some(tile) => part_of(k, tile.count(k), SPLIT_CORES_BELOW),
+        None => part_of(k, tile.count(k), SPLIT_BELOW),
+    };
+    let words = if part >= k.k { quad_output(plan, &out, k.batch.rank() + 1) } else { word_output(plan, &out) };
+    let factors = Factors { k, windows, tile, cores, inputs: &inputs };
     if part >= k.k {
-        push(plan, factors, (extras, words.clone()), (&post, &k.params), k.k);
+        factors.push(plan, (extras, words.clone()), (&post, &k.params), k.k);
     } else {
         split(plan, factors, extras, words.clone(), part)?;
     }
@@ -63,10 +84,10 @@ fn sum_dtype(k: &MatMul) -> DType {
     k.post.args()[0]
 }
 
-/// How much of a sum one workgroup takes.
-fn part_of(k: &MatMul, tile: Tile) -> usize {
+/// How much of a sum one workgroup takes, of `tiles` where at least so many should be at work.
+fn part_of(k: &MatMul, tiles: usize, least: usize) -> usize {
     let has_room = k.batch.rank() + 3 <= breakeven_ir::MAX_RANK;
-    let wanted = SPLIT_BELOW.div_ceil(tile.count(k)).min(k.k / LEAST_PART);
+    let wanted = least.div_ceil(tiles).min(k.k / LEAST_PART);
     let parts = if has_room { wanted.max(k.k.div_ceil(LONGEST_PART)).max(1) } else { 1 };
     k.k.div_ceil(parts).next_multiple_of(32)
 }
@@ -77,7 +98,20 @@ struct Factors<'a> {
     k: &'a MatMul,
     windows: Option<Windows<'a>>,
     tile: Tile,
+    /// By tensor cores, in these tiles.
+    cores: Option<cooperative::Tile>,
     inputs: &'a [Tensor],
+}
+
+impl Factors<'_> {
+    /// Appends the product over parts of `part` terms each; part `p` of the sum goes to rows `p * batch * m` and on of the
+    /// output.
+    fn push(self, plan: &mut Plan, ends: (Vec<Tensor>, Tensor), post: (&Body, &[f64]), part: usize) {
+        match self.cores {
+            Some(tile) => cooperative::push(plan, (self.k, tile, self.inputs), ends, post, part),
+            None => push(plan, self, ends, post, part),
+        }
+    }
 }
 
 /// Parts of sums in scratch memory, then their sum with the epilogue.
@@ -95,7 +129,7 @@ fn split(
     let start = plan.take_scratch(4 * all.elements() as u64);
     let scratch = Tensor::scratch(sum_dtype(k), &all, start);
     let identity = Expr::identity(sum_dtype(k));
-    push(plan, factors, (vec![], scratch.clone()), (&identity.lower(), &[]), part);
+    factors.push(plan, (vec![], scratch.clone()), (&identity.lower(), &[]), part);
     let sums = ReduceRows {
         fold: Fold::Sum,
         inner: Shape::from(parts),

@@ -15,7 +15,7 @@ use crate::wgsl::{GROUP, Shader, Tensor, Walk, bind, function, type_name, wrappe
 /// output.
 pub(super) fn push(
     plan: &mut Plan,
-    Factors { k, windows, tile, inputs }: Factors<'_>,
+    Factors { k, windows, tile, inputs, .. }: Factors<'_>,
     (extras, out): (Vec<Tensor>, Tensor),
     (post, params): (&Body, &[f64]),
     part: usize,
