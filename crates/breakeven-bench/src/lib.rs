@@ -44,7 +44,8 @@ impl Samples {
 pub const WARM_UP: Duration = Duration::from_millis(600);
 
 /// Runs each thing in turn, so that all meet the same weather: untimed for at least one round and until `warm_up` has
-/// passed, then `rounds` times.
+/// passed, then `rounds` times. Each round has an order of its own: what comes after a GPU always would always find the CPU's
+/// threads asleep and its caches full of transfers.
 pub fn interleave(rounds: usize, warm_up: Duration, things: &mut [&mut dyn FnMut()]) -> Vec<Samples> {
     let begun = Instant::now();
     let mut is_cold = true;
@@ -54,14 +55,26 @@ pub fn interleave(rounds: usize, warm_up: Duration, things: &mut [&mut dyn FnMut
         }
     }
     let mut times = vec![Vec::with_capacity(rounds); things.len()];
+    let mut order: Vec<usize> = (0..things.len()).collect();
+    let mut seed = 1;
     for _ in 0..rounds {
-        for (thing, times) in things.iter_mut().zip(&mut times) {
+        shuffle(&mut order, &mut seed);
+        for &i in &order {
             let started = Instant::now();
-            thing();
-            times.push(started.elapsed());
+            things[i]();
+            times[i].push(started.elapsed());
         }
     }
     times.into_iter().map(Samples::new).collect()
+}
+
+/// Another order, the same in every run.
+fn shuffle(order: &mut [usize], seed: &mut u64) {
+    for last in (1..order.len()).rev() {
+        // Knuth's multiplier for 64 bits; the upper half of the product is what is random enough.
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        order.swap(last, (*seed >> 33) as usize % (last + 1));
+    }
 }
 
 #[cfg(test)]
@@ -74,6 +87,16 @@ mod tests {
         assert_eq!(samples.least(), Duration::from_millis(1));
         assert_eq!(samples.lower_quartile(), Duration::from_millis(26));
         assert_eq!(samples.p95(), Duration::from_millis(95));
+    }
+
+    #[test]
+    fn every_order_comes() {
+        let (mut order, mut seed, mut met) = ([0, 1, 2], 1, std::collections::HashSet::new());
+        for _ in 0..60 {
+            shuffle(&mut order, &mut seed);
+            met.insert(order);
+        }
+        assert_eq!(met.len(), 6);
     }
 
     #[test]
