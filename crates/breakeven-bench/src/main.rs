@@ -4,6 +4,7 @@
 
 mod bare;
 mod host;
+mod stream;
 
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ fn main() -> Result<()> {
         println!("{} ({})", device.name, device.info.name);
         round_trip(&engine, device);
         relu_batches(&engine, device.id)?;
+        stream::all(&engine, device.id)?;
     }
     let named: Vec<(DeviceId, String)> = devices.into_iter().map(|d| (d.id, d.name)).collect();
     host::all(&engine, &named)?;

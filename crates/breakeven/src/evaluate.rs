@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use breakeven_device::{Deadline, Device, DeviceError, HostBytes};
-use breakeven_exec::{ExecError, Executable, Inputs, OutputValue, Running, Watch};
+use breakeven_exec::{ExecError, Executable, Inputs, Outcome, OutputValue, Running};
 use breakeven_ir::{Element, Layout, NodeId, Op};
 use breakeven_plan::{DeviceId, Frozen, OutputPlace, Plan, Policy};
 
@@ -128,12 +128,7 @@ impl Engine {
         let snapshot = self.0.devices.snapshot();
         let Ready { inputs, executable } = self.prepared(&snapshot, &[tensor], &[true], None)?;
         let running = executable.start(&Engine::inputs(&inputs), deadline).map_err(|e| snapshot.name(e))?;
-        Ok(Some(Pending {
-            watch: running.watch(deadline),
-            inputs,
-            tensor: tensor.clone(),
-            plan: executable.plan().clone(),
-        }))
+        Ok(Some(Pending { running, deadline, inputs, tensor: tensor.clone(), plan: executable.plan().clone() }))
     }
 
     /// Plan and run, again without a device that failed, until it worked or no device is left.
@@ -321,7 +316,8 @@ pub(crate) fn value_of(tensor: &Tensor) -> Option<Arc<Value>> {
 
 /// A computation that was started for a read.
 pub(crate) struct Pending {
-    watch: Watch,
+    running: Running,
+    deadline: Deadline,
     inputs: Vec<(NodeId, Arc<Value>)>,
     tensor: Tensor,
     plan: Arc<Plan>,
@@ -330,9 +326,26 @@ pub(crate) struct Pending {
 impl Pending {
     /// Ends when the tensor has its value; a device that failed is left to the read that follows.
     pub async fn finish(self) {
-        if let Ok(outcome) = self.watch.await {
-            let value = outcome.outputs.into_iter().next().expect("one output was wanted");
-            self.tensor.0.engine.settle(&self.tensor, &self.inputs, &self.plan, 0, value);
-        }
+        let outcome = self.running.watch(self.deadline).await;
+        settle(outcome, &self.tensor, &self.inputs, &self.plan);
+    }
+
+    /// As [`Pending::finish`], on this thread.
+    pub fn wait(self) {
+        let outcome = self.running.finish(self.deadline);
+        settle(outcome, &self.tensor, &self.inputs, &self.plan);
+    }
+}
+
+/// Gives the tensor the value that was computed for it, if one was.
+fn settle(
+    outcome: std::result::Result<Outcome, ExecError>,
+    tensor: &Tensor,
+    inputs: &[(NodeId, Arc<Value>)],
+    plan: &Plan,
+) {
+    if let Ok(outcome) = outcome {
+        let value = outcome.outputs.into_iter().next().expect("one output was wanted");
+        tensor.0.engine.settle(tensor, inputs, plan, 0, value);
     }
 }

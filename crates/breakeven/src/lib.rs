@@ -50,6 +50,7 @@ mod scatter;
 mod search;
 mod settings;
 mod small;
+mod stream;
 mod tensor;
 mod trace;
 mod value;
@@ -82,6 +83,7 @@ pub use report::Report;
 pub use safetensors::Weights;
 pub use scan::Scan;
 pub use settings::{Cache, Settings};
+pub use stream::Stream;
 pub use tensor::Tensor;
 
 /// The examples of the README, compiled and run.

@@ -1,0 +1,127 @@
+//! Batches one after the other, with the bringing of one, the work on the one before it and the reading of the one before that
+//! going on at the same time.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use crate::evaluate::Pending;
+use crate::{Engine, Result, Tensor};
+
+/// Batches on their way where nothing else is said: one is brought while another is computed and read. More gained nothing on an
+/// H200, and each holds its memory.
+const DEPTH: usize = 2;
+
+impl Engine {
+    /// What `work` makes of each batch, in order. While one result is used, the batches after it are already sent to the device
+    /// that computes them, which fetches, computes and writes back without waiting for the host in between.
+    ///
+    /// `work` writes down what is to be computed, as anywhere else; batches of one shape are planned once. A result is in the
+    /// host's memory when it comes: from 64 KiB on a GPU lends the memory that it wrote, which is given back with the tensor. A
+    /// batch that fails is an error in its place, and the others go on; a device that is lost is planned around.
+    ///
+    /// ```
+    /// # fn main() -> breakeven::Result<()> {
+    /// # let engine = breakeven::Engine::builder().gpus(false).no_cache().build()?;
+    /// let batches = (0..3).map(|i| vec![i as f32; 4]);
+    /// let squares = engine.stream(batches, |batch| Ok(engine.from_vec(batch, 4).square()));
+    /// let sums: Vec<f32> = squares.map(|square| Ok(square?.to_vec::<f32>()?.iter().sum())).collect::<breakeven::Result<_>>()?;
+    /// assert_eq!(sums, [0.0, 4.0, 16.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stream<I, W>(&self, batches: I, work: W) -> Stream<I::IntoIter, W>
+    where
+        I: IntoIterator,
+        W: FnMut(I::Item) -> Result<Tensor>,
+    {
+        let deadline = self.0.options.deadline;
+        Stream {
+            engine: self.clone(),
+            batches: batches.into_iter(),
+            work,
+            depth: DEPTH,
+            deadline,
+            sent: VecDeque::new(),
+        }
+    }
+}
+
+/// The results of [`Engine::stream`], in the order of the batches.
+pub struct Stream<I, W> {
+    engine: Engine,
+    batches: I,
+    work: W,
+    depth: usize,
+    deadline: Duration,
+    sent: VecDeque<Result<Sent>>,
+}
+
+/// A batch on its way.
+struct Sent {
+    result: Tensor,
+    /// `None` where it was there already, or could not be started: who reads it then meets the reason.
+    pending: Option<Pending>,
+}
+
+impl<I, W> Stream<I, W> {
+    /// So many batches on their way at once, 2 unless it is said here; 1 sends the next only when one is read. Each holds its
+    /// operands and its result.
+    #[must_use]
+    pub fn depth(mut self, batches: usize) -> Stream<I, W> {
+        self.depth = batches.max(1);
+        self
+    }
+
+    /// How long the reading of one batch may take, instead of the engine's own deadline.
+    #[must_use]
+    pub fn deadline(mut self, each: Duration) -> Stream<I, W> {
+        self.deadline = each;
+        self
+    }
+}
+
+impl<I, W> Iterator for Stream<I, W>
+where
+    I: Iterator,
+    W: FnMut(I::Item) -> Result<Tensor>,
+{
+    type Item = Result<Tensor>;
+
+    fn next(&mut self) -> Option<Result<Tensor>> {
+        while self.sent.len() < self.depth {
+            let Some(batch) = self.batches.next() else { break };
+            let sent = (self.work)(batch).map(|result| self.send(result));
+            self.sent.push_back(sent);
+        }
+        Some(self.sent.pop_front()?.and_then(|sent| self.receive(sent)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let (least, most) = self.batches.size_hint();
+        (least + self.sent.len(), most.map(|most| most + self.sent.len()))
+    }
+}
+
+impl<I, W> Stream<I, W> {
+    fn send(&self, result: Tensor) -> Sent {
+        let deadline = breakeven_device::Deadline::after(self.deadline);
+        // What could not be started is met again by the read, which plans anew without a device that failed.
+        let pending = self.engine.start(&result, deadline).unwrap_or_default();
+        Sent { result, pending }
+    }
+
+    fn receive(&self, Sent { result, pending }: Sent) -> Result<Tensor> {
+        if let Some(pending) = pending {
+            pending.wait();
+        }
+        self.engine.read(&result, breakeven_device::Deadline::after(self.deadline))?;
+        Ok(result)
+    }
+}
+
+impl<I, W> fmt::Debug for Stream<I, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({} of {} on their way)", self.sent.len(), self.depth)
+    }
+}

@@ -1,0 +1,126 @@
+//! Streams of batches: in order, each in its place, and overlapped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use breakeven::{CallError, Deadline, Device, DeviceId, DeviceProfile, Engine, Result, Tensor};
+use breakeven_device::sim::{Fault, SimClock, SimDevice, SimOptions, SimSpeed};
+use breakeven_plan::{ClassCurves, Cost, Curve, Trust};
+
+const GPU: DeviceId = DeviceId(1);
+
+/// A device that takes 100 us to compute and 100 us for each copy of a batch.
+fn speed() -> SimSpeed {
+    SimSpeed {
+        per_submit: Duration::from_micros(1),
+        per_launch: Duration::from_micros(100),
+        per_wait: Duration::ZERO,
+        flops_per_second: 1e18,
+        bytes_per_second: 1e18,
+        link_latency: Duration::from_micros(100),
+        link_bytes_per_second: 1e18,
+    }
+}
+
+fn profile(rate: f64) -> DeviceProfile {
+    let fast = || ClassCurves { math: Curve::rate(rate), memory: Curve::rate(rate) };
+    let classes = ["map", "reduce", "row_wise", "matmul", "gather"].map(|name| (name.to_owned(), fast()));
+    let tiny = Cost { seconds: 1e-12, spread: 0.0 };
+    DeviceProfile {
+        name: "sim".into(),
+        driver: "virtual clock".into(),
+        trust: Trust::Full,
+        submit: tiny,
+        dispatch: tiny,
+        sync: tiny,
+        upload: Curve::rate(rate),
+        download: Curve::rate(rate),
+        classes: classes.into(),
+        ..DeviceProfile::default()
+    }
+}
+
+fn engine(faults: &[Fault]) -> (Engine, SimClock) {
+    let clock = SimClock::new();
+    let options = SimOptions { faults: faults.to_vec(), ..SimOptions::new("sim", speed()) };
+    let device: Arc<dyn Device> = Arc::new(SimDevice::new(options, &clock));
+    let builder = Engine::builder().gpus(false).no_cache().cpu_profile(profile(1.0));
+    (builder.measured_device(device, profile(1e18)).build().unwrap(), clock)
+}
+
+fn batches(count: usize) -> impl Iterator<Item = Vec<f32>> {
+    (0..count).map(|i| vec![i as f32, 1.0, -1.0])
+}
+
+/// `x + 1` of a batch on the device.
+fn next(engine: &Engine, batch: Vec<f32>) -> Tensor {
+    (engine.from_vec(batch, 3) + 1.0).on(GPU)
+}
+
+#[test]
+fn results_come_in_the_order_of_the_batches_at_any_depth() {
+    for depth in [1, 2, 3, 100] {
+        let (engine, _) = engine(&[]);
+        let stream = engine.stream(batches(7), |batch| Ok(next(&engine, batch))).depth(depth);
+        assert_eq!(stream.size_hint(), (7, Some(7)));
+        let all: Vec<Vec<f32>> = stream.map(|t| t.and_then(|t| t.to_vec()).unwrap()).collect();
+        let want: Vec<Vec<f32>> = (0..7).map(|i| vec![i as f32 + 1.0, 2.0, 0.0]).collect();
+        assert_eq!(all, want, "depth {depth}");
+    }
+}
+
+#[test]
+fn no_batches_give_no_results_and_none_is_asked_for_ahead_of_the_first() {
+    let (engine, _) = engine(&[]);
+    let mut asked = 0;
+    let mut stream = engine.stream(std::iter::empty::<Vec<f32>>(), |batch| Ok(next(&engine, batch)));
+    assert!(stream.next().is_none());
+    let counted = batches(5).inspect(|_| asked += 1);
+    let mut stream = engine.stream(counted, |batch| Ok(next(&engine, batch))).depth(2);
+    stream.next().unwrap().unwrap();
+    drop(stream);
+    assert_eq!(asked, 2, "as many as may be on their way");
+}
+
+#[test]
+fn a_batch_that_fails_is_an_error_in_its_place() {
+    let (engine, _) = engine(&[]);
+    let work = |batch: Vec<f32>| match batch[0] as u32 {
+        1 => Err(CallError::new("work", "this one is not wanted".to_owned()).into()),
+        2 => Ok(next(&engine, batch).reshape([5])),
+        _ => Ok(next(&engine, batch)),
+    };
+    let all: Vec<Result<Tensor>> = engine.stream(batches(4), work).collect();
+    let good: Vec<bool> = all.iter().map(Result::is_ok).collect();
+    assert_eq!(good, [true, false, false, true]);
+    assert!(all[1].as_ref().unwrap_err().to_string().contains("not wanted"));
+    assert!(all[2].as_ref().unwrap_err().to_string().contains("reshape"));
+}
+
+#[test]
+fn a_device_that_is_lost_on_the_way_is_planned_around() {
+    for at in 1..=6 {
+        let (engine, _) = engine(&[Fault::LostAt(at)]);
+        let work = |batch| Ok(engine.from_vec(batch, 3) + 1.0);
+        let all: Vec<f32> = engine.stream(batches(6), work).map(|t| t.unwrap().to_vec::<f32>().unwrap()[0]).collect();
+        assert_eq!(all, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "lost at submission {at}");
+    }
+}
+
+/// The device's clock after eight batches, when the host takes 100 us for each result.
+fn spent(depth: usize) -> Duration {
+    let (engine, clock) = engine(&[]);
+    engine.ready(Deadline::after(Duration::from_secs(5))).unwrap();
+    let begun = clock.now();
+    for result in engine.stream(batches(8), |batch| Ok(next(&engine, batch))).depth(depth) {
+        result.unwrap();
+        clock.advance(Duration::from_micros(100));
+    }
+    clock.now().saturating_sub(begun)
+}
+
+#[test]
+fn the_device_works_while_results_are_used() {
+    let (alone, overlapped) = (spent(1), spent(2));
+    assert!(overlapped.mul_f64(1.2) < alone, "{overlapped:?} beside {alone:?} one by one");
+}
