@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use breakeven::{DType, Deadline, DeviceId, Engine, HostBytes, Result, Spec, Tensor};
-use breakeven_bench::{Samples, interleave};
+use breakeven_bench::{Samples, stretches};
 
-/// Calls that count, of each way in turn.
+/// Calls that count of each way.
 const ROUNDS: usize = 40;
-/// Work before them: a GPU that stood still has lowered its clock.
-const WARM_UP: Duration = Duration::from_millis(150);
+/// Work before each stretch of them: a GPU that stood still has lowered its clock.
+const WARM_UP: Duration = Duration::from_millis(60);
 
 type Operation = (&'static str, fn(&[Tensor]) -> Tensor);
 
@@ -81,7 +81,7 @@ fn row(
         .map(|(place, out)| move || on(*place).read_into(out, deadline()).expect("it was checked"))
         .collect();
     let mut things: Vec<&mut dyn FnMut()> = calls.iter_mut().map(|call| call as &mut dyn FnMut()).collect();
-    let times = interleave(ROUNDS, WARM_UP, &mut things);
+    let times = stretches(ROUNDS, WARM_UP, &mut things);
     let cell = |samples: &Samples| format!("{:>10.1}", samples.lower_quartile().as_secs_f64() * 1e6);
     let cells: Vec<String> = times.iter().map(cell).collect();
     println!("  {name:<44}{}", cells.join(" "));

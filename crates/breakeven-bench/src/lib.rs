@@ -19,11 +19,6 @@ impl Samples {
         Samples(samples)
     }
 
-    /// All, sorted.
-    pub fn all(&self) -> &[Duration] {
-        &self.0
-    }
-
     /// Lower quartile: far steadier than the median on a machine that others use too.
     pub fn lower_quartile(&self) -> Duration {
         self.0[self.0.len() / 4]
@@ -68,6 +63,25 @@ pub fn interleave(rounds: usize, warm_up: Duration, things: &mut [&mut dyn FnMut
     times.into_iter().map(Samples::new).collect()
 }
 
+/// Stretches that [`stretches`] cuts the calls of each thing into.
+const STRETCHES: usize = 4;
+
+/// As [`interleave`], with several calls of one thing after the other, each stretch after a warm-up of its own: for things that
+/// use different devices, which lower their clocks and lose their context while others work.
+pub fn stretches(rounds: usize, warm_up: Duration, things: &mut [&mut dyn FnMut()]) -> Vec<Samples> {
+    let mut times = vec![Vec::with_capacity(rounds); things.len()];
+    let mut order: Vec<usize> = (0..things.len()).collect();
+    let mut seed = 1;
+    for _ in 0..STRETCHES {
+        shuffle(&mut order, &mut seed);
+        for &i in &order {
+            let of_one = interleave(rounds.div_ceil(STRETCHES), warm_up, &mut [&mut *things[i]]);
+            times[i].extend(of_one.into_iter().flat_map(|samples| samples.0));
+        }
+    }
+    times.into_iter().map(Samples::new).collect()
+}
+
 /// Another order, the same in every run.
 fn shuffle(order: &mut [usize], seed: &mut u64) {
     for last in (1..order.len()).rev() {
@@ -87,6 +101,16 @@ mod tests {
         assert_eq!(samples.least(), Duration::from_millis(1));
         assert_eq!(samples.lower_quartile(), Duration::from_millis(26));
         assert_eq!(samples.p95(), Duration::from_millis(95));
+    }
+
+    #[test]
+    fn stretches_are_of_one_thing_each() {
+        let calls = std::cell::RefCell::new(Vec::new());
+        let samples =
+            stretches(8, Duration::ZERO, &mut [&mut || calls.borrow_mut().push(0), &mut || calls.borrow_mut().push(1)]);
+        assert_eq!(samples.iter().map(|s| s.0.len()).collect::<Vec<_>>(), [8, 8]);
+        let runs = calls.borrow().chunk_by(|a, b| a == b).map(<[i32]>::len).collect::<Vec<_>>();
+        assert!(runs.iter().all(|calls| calls % 3 == 0), "a warm-up and two calls each: {runs:?}");
     }
 
     #[test]

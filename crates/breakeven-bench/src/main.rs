@@ -11,7 +11,7 @@ use std::time::Duration;
 use breakeven::{
     DType, Deadline, DeviceId, DeviceReport, DeviceState, Engine, HostBytes, Result, Spec, Tensor, concat,
 };
-use breakeven_bench::{Samples, WARM_UP, interleave};
+use breakeven_bench::{Samples, WARM_UP, interleave, stretches};
 
 const ROUNDS: usize = 2000;
 const BATCH_ROUNDS: usize = 200;
@@ -60,17 +60,7 @@ fn round_trip(engine: &Engine, device: &DeviceReport) {
         x.relu().on(device.id).read_into(&mut ours, Deadline::after(Duration::from_mins(1))).expect("it is checked");
     };
     let mut least = || bare.relu(&values, &mut theirs);
-    // In stretches: a GPU takes 150 us to go from the one's context to the other's.
-    let mut samples = [Vec::new(), Vec::new()];
-    for _ in 0..4 {
-        let mut stretch = |i: usize, act: &mut dyn FnMut()| {
-            let of_one = interleave(BATCH_ROUNDS / 4, WARM_UP / 4, &mut [act]).remove(0);
-            samples[i].extend_from_slice(of_one.all());
-        };
-        stretch(0, &mut call);
-        stretch(1, &mut least);
-    }
-    let samples = samples.map(Samples::new);
+    let samples = stretches(BATCH_ROUNDS, WARM_UP / 4, &mut [&mut call, &mut least]);
     assert!(ours == want && theirs == want, "relu is wrong, so its time means nothing");
     let ratio = samples[0].lower_quartile().as_secs_f64() / samples[1].lower_quartile().as_secs_f64();
     println!("  relu(1000), host to host: {}", line(&samples[0]));
