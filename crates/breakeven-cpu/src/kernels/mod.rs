@@ -96,6 +96,7 @@ pub(crate) fn compile(machine: &Machine, kernel: &Kernel) -> Result<Compiled, Un
         Kernel::RowWise(k) => Compiled::RowWise(Box::new(CpuRowWise::new(machine, k, ns)?)),
         Kernel::Sort(k) => Compiled::Sort(CpuSort::new(k, ns)),
         Kernel::MatMul(k) => Compiled::MatMul(Box::new(CpuMatMul::new(machine, k, ns)?)),
+        Kernel::Attention(_) => return Err(Unsupported("attention is made of products and softmax here".to_owned())),
         Kernel::Conv(k) => Compiled::Conv(Box::new(CpuConv::new(machine, k, ns)?)),
         Kernel::Scatter(k) => Compiled::Scatter(CpuScatter::new(k, ns)?),
         Kernel::Gather(k) => Compiled::Gather(CpuGather::new(k, ns)),
@@ -231,7 +232,7 @@ impl Machine {
             }
             Kernel::MatMul(k) => (self.flops(&k.post) * elements, 2.0 * elements * k.k as f64 * self.pace(k)),
             Kernel::Conv(k) => (self.flops(&k.post) * elements, 2.0 * elements * k.terms() as f64),
-            Kernel::Sort(_) => (kernel.work().flops as f64, 0.0),
+            Kernel::Attention(_) | Kernel::Sort(_) => (kernel.work().flops as f64, 0.0),
             Kernel::Gather(_) | Kernel::Custom(_) => (0.0, 0.0),
             Kernel::Scatter(k) => (k.updates.layout.shape.elements() as f64, 0.0),
         };
