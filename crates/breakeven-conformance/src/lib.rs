@@ -42,7 +42,7 @@ macro_rules! suite {
     ($device:expr, $tier:expr) => {
         $crate::suite! { @each $device, $tier;
             maps 3000, specials 100, values 60, casts 20, copies 100, fused 60, reductions 500, row_wise 200, scans 300, matmuls 100,
-            byte_matmuls 200, lower_matmuls 200, convs 300, attentions 0, sorts 200, scatters 200,
+            byte_matmuls 200, lower_matmuls 200, convs 300, attentions 60, sorts 200, scatters 200,
             gathers 60, random_graphs 300 }
         $crate::suite! { @case $device;
             f01_tanh_saturates, f02_activations_do_not_overflow, f03_nan_survives_extremes, f05_nan_is_found,
