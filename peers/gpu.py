@@ -88,6 +88,16 @@ def products():
         yield name, lambda: F.conv2d(x, w, stride=stride, padding=filter_ // 2), work
 
 
+def attentions():
+    for heads, length, width in ((8, 1024, 64), (384, 128, 32)):
+        q, k, v = (rand(1, heads, length, width) for _ in range(3))
+        work = 4 * heads * length * length * width
+        name = f"attention {heads}x{length}x{width}"
+        yield name, lambda: F.scaled_dot_product_attention(q, k, v, scale=4.0), work
+        composed = lambda: torch.softmax(q @ k.transpose(-1, -2) * 4.0, -1) @ v  # noqa: E731
+        yield name.replace("attention", "attention composed"), composed, work
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="")
@@ -96,7 +106,7 @@ def main():
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     print(torch.cuda.get_device_name(), "PyTorch", torch.__version__)
-    for suite, unit in ((streams, "TB/s"), (rows, "TB/s"), (products, "TFLOP/s")):
+    for suite, unit in ((streams, "TB/s"), (rows, "TB/s"), (products, "TFLOP/s"), (attentions, "TFLOP/s")):
         for name, call, work in suite():
             if only in name:
                 call()

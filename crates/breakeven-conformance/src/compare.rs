@@ -68,7 +68,12 @@ fn rows(kernel: &Kernel) -> String {
         Kernel::RowWise(k) => vec![&k.pre, &k.post],
         Kernel::MatMul(k) => vec![&k.post],
         Kernel::Conv(k) => vec![&k.post],
-        Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Custom(_) | Kernel::Sort(_) => vec![],
+        Kernel::Attention(_)
+        | Kernel::Scan(_)
+        | Kernel::Gather(_)
+        | Kernel::Scatter(_)
+        | Kernel::Custom(_)
+        | Kernel::Sort(_) => vec![],
     };
     let name = |(item, dtype): &(Item, DType)| match item {
         Item::Row(row, of) => Some(format!("{}{:?}", row.name, &of[..row.args.len()])),

@@ -28,8 +28,8 @@ pub use data::{Random, between, special, values as sample};
 pub use own::{OwnCustom, OwnRow};
 pub use suite::graphs as random_graphs;
 pub use suite::{
-    byte_matmuls, casts, convs, copies, fused, gathers, graph_on, lower_matmuls, maps, matmuls, reductions, row_wise,
-    scans, scatters, sorts, specials, typed_graph, values,
+    attentions, byte_matmuls, casts, convs, copies, fused, gathers, graph_on, lower_matmuls, maps, matmuls, reductions,
+    row_wise, scans, scatters, sorts, specials, typed_graph, values,
 };
 pub use support::{Support, Survey, survey};
 pub use tier::Tier;
@@ -42,7 +42,7 @@ macro_rules! suite {
     ($device:expr, $tier:expr) => {
         $crate::suite! { @each $device, $tier;
             maps 3000, specials 100, values 60, casts 20, copies 100, fused 60, reductions 500, row_wise 200, scans 300, matmuls 100,
-            byte_matmuls 200, lower_matmuls 200, convs 300, sorts 200, scatters 200,
+            byte_matmuls 200, lower_matmuls 200, convs 300, attentions 60, sorts 200, scatters 200,
             gathers 60, random_graphs 300 }
         $crate::suite! { @case $device;
             f01_tanh_saturates, f02_activations_do_not_overflow, f03_nan_survives_extremes, f05_nan_is_found,

@@ -39,6 +39,7 @@ fn node_into(node: &Node, mix: &mut Mix) {
             axis.hash(mix);
         }
         Op::Conv(convolution) => convolution.hash(mix),
+        Op::Attention(attention) => (attention.scale.to_bits(), attention.seen).hash(mix),
         Op::Custom(op, params) => {
             params.iter().for_each(|number| number.to_bits().hash(mix));
             op.wgsl_code().map(|code| (code.functions(), code.body())).hash(mix);

@@ -37,12 +37,12 @@ pub use error::{CallError, Unsupported};
 pub use expr::{Expr, ExprBuilder, Item};
 pub use graph::{Graph, Node, NodeId};
 pub use kernel::{
-    Class, ConvKernel, Custom, Gather, Kernel, Launch, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows,
-    Scatter, SortRows, Work,
+    AttentionKernel, Class, ConvKernel, Custom, Gather, Kernel, Launch, Map, MatMul, Operand, ReduceRows,
+    RowWiseKernel, ScanRows, Scatter, SortRows, Work,
 };
 pub use layout::{Layout, Positions};
 pub use maps::MAPS;
-pub use op::{Combine, Convolution, Fold, Op, Params, Reduce, RowWise, Scan, Sliding, Sort, View};
+pub use op::{Attention, Combine, Convolution, Fold, Op, Params, Reduce, RowWise, Scan, Sliding, Sort, View};
 pub use precision::Precision;
 pub use row::{Family, Kind, MapDef, Row, Tolerance};
 pub use rules::Specs;

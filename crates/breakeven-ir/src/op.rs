@@ -31,6 +31,9 @@ pub enum Op {
     MatMulInt,
     /// Convolution (correlation, as networks mean it) of `[n, groups * c, ..]` with a weight of `[groups * o, c, ..]`.
     Conv(Convolution),
+    /// Scaled dot product attention of queries `[.., l, e]`, keys `[.., s, e]`, values `[.., s, d]` and, where there is a fourth
+    /// input, what is added to the scores `[.., l, s]`; leading axes are equal in all.
+    Attention(Attention),
     /// `out[.., i.., ..] = source[.., index[i..], ..]` along one axis of the source.
     Gather(usize),
     /// The source, where `out[.., index[.., p, ..], ..]` was combined with `updates[.., p, ..]` for each `p` in order.
@@ -112,6 +115,16 @@ pub struct Sliding {
     pub before: usize,
     /// How many windows there are; those that leave the input see zeros there.
     pub count: usize,
+}
+
+/// Attention: `softmax(scale * q k^T + bias) v`, and 0 for a query whose scores are all -inf.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Attention {
+    /// What products of queries and keys are multiplied with.
+    pub scale: f64,
+    /// How many keys the first query sees, each further query one more; all of them where it is not said. Causal attention over
+    /// a sequence itself has 1 here, and one more for each key that came before the first query.
+    pub seen: Option<usize>,
 }
 
 /// What an update does to the element it meets.
@@ -304,6 +317,7 @@ impl Op {
             Op::MatMul(_) => "matmul",
             Op::MatMulInt => "matmul_int",
             Op::Conv(_) => "conv",
+            Op::Attention(_) => "attention",
             Op::Gather(_) => "gather",
             Op::Scatter(_, combine) => combine.name(),
             Op::Concat(_) => "concat",

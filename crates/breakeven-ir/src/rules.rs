@@ -46,6 +46,7 @@ impl Op {
             Op::MatMul(_) => one(matmul(inputs)),
             Op::MatMulInt => one(matmul_int(inputs)),
             Op::Conv(convolution) => one(conv(convolution, inputs)),
+            Op::Attention(_) => one(attention(inputs)),
             Op::Gather(axis) => one(gather(*axis, inputs)),
             Op::Scatter(axis, combine) => one(scatter(*axis, *combine, inputs)),
             Op::Concat(axis) => one(concat(*axis, inputs)),
@@ -230,6 +231,36 @@ impl Sliding {
         let last = self.count.saturating_sub(1).checked_mul(self.stride);
         let end = reach.zip(last).and_then(|(reach, last)| reach.checked_add(last)?.checked_add(1));
         [end, Some(self.before)].iter().all(|n| n.is_some_and(|n| isize::try_from(n).is_ok()))
+    }
+}
+
+fn attention(inputs: &[&Spec]) -> Result<Spec, CallError> {
+    let wrong = |message: String| Err(CallError::new("attention", message));
+    let [q, k, v, bias @ ..] = inputs else {
+        return wrong(format!("takes queries, keys, values and perhaps a bias, not {} tensors", inputs.len()));
+    };
+    if !q.dtype.is_float() {
+        return wrong(undefined(true, q.dtype));
+    }
+    if let Some(other) = inputs.iter().find(|other| other.dtype != q.dtype) {
+        return wrong(format!("takes tensors of one dtype, not {} and {}; cast one of them", q.dtype, other.dtype));
+    }
+    let ([lead @ .., l, e], [lead_k @ .., s, e_k], [lead_v @ .., s_v, d]) = (&*q.shape, &*k.shape, &*v.shape) else {
+        return wrong("takes tensors of rank 2 or more".to_owned());
+    };
+    if e != e_k || *e == 0 {
+        return wrong(format!("queries of {e} elements do not meet keys of {e_k}"));
+    }
+    if s != s_v {
+        return wrong(format!("there are {s} keys and {s_v} values"));
+    }
+    let scores: Vec<usize> = lead.iter().chain([l, s]).copied().collect();
+    if lead != lead_k || lead != lead_v || bias.iter().any(|bias| *bias.shape != *scores) {
+        return wrong("the leading extents differ, or those of the bias; broadcast them first".to_owned());
+    }
+    match bias.len() {
+        0 | 1 => Ok(Spec { dtype: q.dtype, shape: lead.iter().chain([l, d]).copied().collect() }),
+        more => wrong(format!("takes one bias, not {more}")),
     }
 }
 

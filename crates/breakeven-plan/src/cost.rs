@@ -74,8 +74,8 @@ impl<'a> CostModel<'a> {
 
     /// What a kernel must do; counted once for kernels that differ in numbers only.
     pub fn work_of(&self, kernel: &Kernel) -> Work {
-        // What a custom operation does is known to its own estimate alone.
-        if matches!(kernel, Kernel::Custom(_)) {
+        // What a custom operation does is known to its own estimate alone; which keys are seen is no operand's.
+        if matches!(kernel, Kernel::Custom(_) | Kernel::Attention(_)) {
             return kernel.work();
         }
         let signature = signature(kernel);
@@ -95,9 +95,12 @@ fn signature(kernel: &Kernel) -> Signature {
         Kernel::RowWise(k) => (row_kind(k.kind), vec![k.pre.clone(), k.post.clone()]),
         Kernel::MatMul(k) => (0, vec![k.post.clone()]),
         Kernel::Conv(k) => (0, vec![k.post.clone()]),
-        Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Custom(_) | Kernel::Sort(_) => {
-            (0, Vec::new())
-        }
+        Kernel::Attention(_)
+        | Kernel::Scan(_)
+        | Kernel::Gather(_)
+        | Kernel::Scatter(_)
+        | Kernel::Custom(_)
+        | Kernel::Sort(_) => (0, Vec::new()),
     };
     let operands = kernel.inputs().into_iter().chain(kernel.outputs()).cloned().collect();
     Signature { class: kernel.class(), kind, exprs, operands }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use breakeven_ir::{
-    ConvKernel, Convolution, Custom, DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, NodeId, Op,
-    Operand, Precision, ReduceRows, RowWiseKernel, Scan, ScanRows, Scatter, Shape, Sort, SortRows, Spec,
+    Attention, AttentionKernel, ConvKernel, Convolution, Custom, DType, Expr, ExprBuilder, Gather, Graph, Kernel,
+    Layout, Map, MatMul, NodeId, Op, Operand, Precision, ReduceRows, RowWiseKernel, Scan, ScanRows, Scatter, Shape,
+    Sort, SortRows, Spec,
 };
 
 use crate::group::{Group, Groups, Leaf, Member, base_reads, reads};
@@ -128,6 +129,13 @@ impl Emitter<'_> {
         match &self.graph.node(base).op {
             Op::MatMul(_) | Op::MatMulInt => self.matmul(group, base, &first, out),
             Op::Conv(convolution) => self.conv(convolution, group, base, &first, out),
+            Op::Attention(attention) => {
+                let mut all = first.iter().map(|leaf| self.operand(leaf.node, leaf.layout.clone()));
+                let mut next = || all.next().expect("attention has queries, keys and values");
+                let (q, k, v, Attention { scale, seen }) = (next(), next(), next(), *attention);
+                let kernel = AttentionKernel { scale, seen, q, k, v, bias: all.next(), out };
+                (Kernel::Attention(kernel), first.iter().map(|leaf| leaf.node).collect())
+            }
             Op::Gather(axis) => {
                 let operand = |leaf: &Leaf| self.operand(leaf.node, leaf.layout.clone());
                 let (source, index) = (operand(&first[0]), operand(&first[1]));

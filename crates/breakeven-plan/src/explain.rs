@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use breakeven_ir::{ConvKernel, Kernel, Layout, Precision, Shape};
+use breakeven_ir::{AttentionKernel, ConvKernel, Kernel, Layout, Precision, Shape};
 
 use crate::{Decision, Flip, Parts, Plan};
 
@@ -40,6 +40,7 @@ pub(crate) fn describe(kernel: &Kernel) -> String {
             let (channels, rows) = (k.x.layout.shape[2], fused(k.post.rows()));
             format!("conv {window} of {channels} channels{grouped} giving {}{rows}", shape(&k.out.layout))
         }
+        Kernel::Attention(k) => attention(k),
         Kernel::Scatter(k) => {
             format!("{} {} into {}", k.combine.name(), shape(&k.updates.layout), shape(&k.out.layout))
         }
@@ -49,6 +50,11 @@ pub(crate) fn describe(kernel: &Kernel) -> String {
         }
         Kernel::Gather(k) => format!("gather {} from {}", shape(&k.index.layout), shape(&k.source.layout)),
     }
+}
+
+fn attention(k: &AttentionKernel) -> String {
+    let causal = if k.seen.is_some() { "causal " } else { "" };
+    format!("{causal}attention of {} over {} keys giving {}", k.q.layout.shape, k.keys(), k.out.layout.shape)
 }
 
 /// The rows of an expression, the first few by name.

@@ -344,7 +344,10 @@ impl Grouping<'_> {
         let reads = base_reads(self.graph, self.resolved, id);
         let group = &self.groups[index];
         let fits = leaf.part == Part::Post && group.base.is_none() && self.has_room(group, 0, reads.len());
-        let stands_alone = matches!(op, Op::Gather(_) | Op::Scan(_) | Op::Sort(_) | Op::Scatter(..) | Op::Custom(..));
+        let stands_alone = matches!(
+            op,
+            Op::Attention(_) | Op::Gather(_) | Op::Scan(_) | Op::Sort(_) | Op::Scatter(..) | Op::Custom(..)
+        );
         if !fits || moments(op) || stands_alone {
             return None;
         }

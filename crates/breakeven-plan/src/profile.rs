@@ -173,6 +173,7 @@ pub fn class_name(class: Class) -> &'static str {
         Class::MatMulBf16 => "matmul_bf16",
         Class::MatMulInt => "matmul_int",
         Class::Conv => "conv",
+        Class::Attention => "attention",
         Class::Gather => "gather",
         Class::Scatter => "scatter",
         Class::Custom(name) => name,

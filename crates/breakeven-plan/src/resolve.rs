@@ -145,6 +145,8 @@ fn constant(graph: &Graph, id: NodeId) -> Option<f64> {
         Op::Output(_) => constant(graph, node.inputs[0]),
         Op::Reduce(reduce) if nothing(0) => Some(of_nothing(reduce.fold)),
         Op::MatMul(_) | Op::MatMulInt | Op::Conv(_) if nothing(0) => Some(0.0),
+        // Without values there are no keys.
+        Op::Attention(_) if nothing(2) => Some(0.0),
         Op::Gather(_) if nothing(0) => Some(if node.spec.dtype.is_float() { f64::NAN } else { 0.0 }),
         _ => None,
     }

@@ -25,6 +25,7 @@ fn kernels(program: &Program) -> Vec<String> {
         Kernel::RowWise(k) => format!("{} {} {}", k.pre.rows(), k.kind.name(), k.post.rows()),
         Kernel::MatMul(k) => format!("matmul{} {}", k.batch, k.post.rows()),
         Kernel::Conv(k) => format!("conv {}", k.post.rows()),
+        Kernel::Attention(_) => "attention".to_owned(),
         Kernel::Scan(_) => "scan".to_owned(),
         Kernel::Sort(_) => "sort".to_owned(),
         Kernel::Gather(_) => "gather".to_owned(),

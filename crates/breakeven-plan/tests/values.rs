@@ -4,7 +4,9 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use breakeven_ir::{Caps, DType, Fold, Graph, Layout, NodeId, Op, Reduce, RowWise, Scalar};
+use breakeven_ir::{
+    Attention, Caps, DType, Fold, Graph, Kernel, Layout, NodeId, Op, Reduce, RowWise, Scalar, Spec, Unsupported,
+};
 use breakeven_plan::{DeviceId, Home, Place, Plan, Policy, Source};
 use common::Write;
 use common::evaluate::evaluate;
@@ -71,6 +73,47 @@ fn random_pins(graph: &Graph, random: &mut Random, devices: usize) -> BTreeMap<N
 fn tight(bindings: usize, bytes: u64) -> Device {
     let caps = Caps { max_bindings: bindings, max_binding_bytes: bytes, ..gpu(5.0).caps };
     Device { caps, ..gpu(5.0) }
+}
+
+fn no_attention(kernel: &Kernel) -> Result<(), Unsupported> {
+    match kernel {
+        Kernel::Attention(_) => Err(Unsupported("it has no attention".to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// Heads inside rows, a bias, and keys that are not seen; in one kernel, or in those it is made of.
+#[test]
+fn a_device_without_attention_gets_what_it_is_made_of() {
+    for (seen, has_bias, dtype) in [
+        (None, false, DType::F32),
+        (Some(1), false, DType::F32),
+        (Some(3), true, DType::F64),
+        (Some(0), true, DType::F32),
+    ] {
+        let mut w = Write(Graph::new());
+        let mut heads = |length: usize| {
+            let x = w.0.input(Spec::new(dtype, [2, length, 3 * 4]));
+            let x = w.reshape(x, &[2, length, 3, 4]);
+            w.permute(x, &[0, 2, 1, 3])
+        };
+        let mut inputs = vec![heads(5), heads(7), heads(7)];
+        if has_bias {
+            let bias = w.0.input(Spec::new(dtype, [2, 1, 1, 7]));
+            inputs.push(w.broadcast(bias, &[2, 3, 5, 7]));
+        }
+        let mixed = w.op(Op::Attention(Attention { scale: 0.5, seen }), &inputs);
+        let rows = w.permute(mixed, &[0, 2, 1, 3]);
+        let rows = w.reshape(rows, &[2, 5, 12]);
+        w.0.want(rows);
+        for (supports, launches) in
+            [(common::anything as fn(&Kernel) -> _, 1), (no_attention, 4 + 2 * usize::from(seen.is_some()))]
+        {
+            let device = Device { supports, ..cpu() };
+            let plan = check_on(&w.0, &Home::default(), &Policy::default(), &[device], &format!("{seen:?} {has_bias}"));
+            assert_eq!(plan.counts.launches, [launches]);
+        }
+    }
 }
 
 #[test]

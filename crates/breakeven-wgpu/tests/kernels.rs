@@ -2,7 +2,7 @@
 
 mod common;
 
-use breakeven_ir::{DType, Fold, RowWise, Shape};
+use breakeven_ir::{AttentionKernel, DType, Fold, Kernel, RowWise, Shape};
 use common::{Random, check, devices, kernels};
 
 #[test]
@@ -119,6 +119,30 @@ fn gathers_pick_what_the_index_says_and_nan_outside() {
         {
             for views in [false, true] {
                 check(&device, &kernels::gather(&mut random, source, axis, index, views), &mut random, 0.0);
+            }
+        }
+    }
+}
+
+/// Each tile, keys divided among groups and not, dense and over views with a bias.
+#[test]
+fn attention_is_right_in_every_tile() {
+    for device in devices() {
+        let mut random = Random::new(19);
+        for (batch, sizes) in [
+            (3, [5, 70, 20, 12]),
+            (2, [1, 700, 8, 64]),
+            (1, [40, 300, 33, 64]),
+            (2, [130, 90, 12, 128]),
+            (3, [80, 200, 64, 64]),
+            (2, [130, 70, 32, 20]),
+        ] {
+            for views in [false, true] {
+                let kernel = kernels::attention(&mut random, &Shape::from(batch), sizes, views);
+                let causal = AttentionKernel { seen: Some(9), ..kernel.clone() };
+                for kernel in [kernel, causal] {
+                    check(&device, &Kernel::Attention(kernel), &mut random, 1e-5);
+                }
             }
         }
     }

@@ -64,8 +64,8 @@ pub use breakeven_ir::{
 pub use breakeven_plan::{Decision, DeviceId, DeviceProfile, Frozen, Plan, Profile};
 pub use builder::EngineBuilder;
 pub use compose::{
-    Activation, Conv, ConvTranspose, Coordinates, Filter, Gru, Lstm, Pad, Padding, Pool, Resize, Rnn, Rounding,
-    Sequence, einsum,
+    Activation, Attention, Conv, ConvTranspose, Coordinates, Filter, Gru, Lstm, Pad, Padding, Pool, Resize, Rnn,
+    Rounding, Sequence, einsum,
 };
 pub use custom::{Example, compile_wgsl};
 pub use devices::DeviceState;

@@ -115,20 +115,6 @@ impl Tensor {
         self.gather(0, index)
     }
 
-    /// Scaled dot product attention over `[.., length, width]`: `softmax(q k^T / sqrt(width)) v`. Where `mask` (bool,
-    /// broadcast to `[.., queries, keys]`) does not hold, a key is not seen; a query that sees no key gives 0.
-    #[must_use]
-    #[track_caller]
-    pub fn attention(&self, key: &Tensor, value: &Tensor, mask: Option<&Tensor>) -> Tensor {
-        let width = self.0.spec.as_ref().map_or(1, |s| s.shape.last().copied().unwrap_or(1));
-        let scores = self.matmul(&key.t()) * (1.0 / (width as f64).sqrt());
-        let Some(mask) = mask else { return scores.softmax(-1).matmul(value) };
-        let hidden = scores.scalar(f64::NEG_INFINITY);
-        let seen = mask.any(-1).unsqueeze(-1);
-        let weights = mask.where_(&scores, &hidden).softmax(-1);
-        seen.where_(&weights, &weights.scalar(0.0)).matmul(value)
-    }
-
     fn row_wise(&self, kind: RowWise, along: isize, at: &'static Location<'static>) -> Tensor {
         let Ok(spec) = &self.0.spec else { return self.clone() };
         match axis(kind.name(), along, spec.shape.rank()) {

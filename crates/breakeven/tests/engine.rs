@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use breakeven::{Combine, DType, Deadline, Engine, Error, Fold, Scan, Tensor, concat, stack};
+use breakeven::{Attention, Combine, DType, Deadline, Engine, Error, Fold, Precision, Scan, Tensor, concat, stack};
 
 fn engine() -> Engine {
     Engine::builder().gpus(false).no_cache().build().unwrap()
@@ -152,6 +152,29 @@ fn attention_of_a_masked_row_is_zero() {
     let x = count(&e, &[2, 2]);
     let mask = e.from_vec(vec![true, false, false, false], [2, 2]);
     check(&x.attention(&x, &x, Some(&mask)), &[2, 2], &[0.0, 1.0, 0.0, 0.0]);
+    let added = mask.where_(&x.scalar(0.0), &x.scalar(f64::NEG_INFINITY));
+    check(&x.attention(&x, &x, Some(&added)), &[2, 2], &[0.0, 1.0, 0.0, 0.0]);
+}
+
+/// With keys that are all alike, a query sees the mean of the values that it may see.
+#[test]
+fn attention_sees_what_it_may() {
+    for e in [engine(), Engine::builder().gpus(false).no_cache().precision(Precision::Medium).build().unwrap()] {
+        let (q, k, v) = (count(&e, &[2, 3, 2]), e.full(DType::F32, 1.0, [4, 2]), count(&e, &[4, 1]));
+        check(&q.attention(&k, &v, None), &[2, 3, 1], &[1.5; 6]);
+        let causal = Attention { causal: true, ..Attention::default() };
+        check(&q.attention_with(&k, &v, causal).slice(0, ..1), &[1, 3, 1], &[0.0, 0.5, 1.0]);
+        let cached = Attention { past: 1, ..causal };
+        check(&q.attention_with(&k, &v, cached).slice(0, ..1), &[1, 3, 1], &[0.5, 1.0, 1.5]);
+        let mask = e.from_vec(vec![false, true, true, false], [4]);
+        check(&q.attention(&k, &v, Some(&mask)), &[2, 3, 1], &[1.5; 6]);
+        let both = Attention { mask: Some(&mask), ..causal };
+        check(&q.attention_with(&k, &v, both).slice(0, ..1), &[1, 3, 1], &[0.0, 1.0, 1.5]);
+        let far = Attention { scale: Some(1e4), ..Attention::default() };
+        check(&q.attention_with(&count(&e, &[4, 2]), &v, far).slice(1, 1..), &[2, 2, 1], &[3.0; 4]);
+        assert!(q.attention(&k, &count(&e, &[3, 1]), None).check().is_err());
+        assert!(q.cast(DType::I32).attention(&k, &v, None).check().is_err());
+    }
 }
 
 #[test]

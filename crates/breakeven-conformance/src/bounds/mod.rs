@@ -3,6 +3,7 @@
 //! Computed in double precision, independently of [`breakeven_ir::Kernel::reference`], which must lie inside too. All
 //! error allowances are here: a single row gets the tolerance of its row, everything else those of `slack`.
 
+mod attention;
 mod bound;
 mod conv;
 mod custom;
@@ -46,6 +47,7 @@ pub fn bounds(kernel: &Kernel, inputs: &[&[u8]], rules: Rules) -> Vec<Vec<Bound>
         Kernel::RowWise(k) => vec![row_wise::row_wise(k, inputs, rules)],
         Kernel::MatMul(k) => vec![matmul::matmul(k, inputs, rules)],
         Kernel::Conv(k) => vec![conv::conv(k, inputs, rules)],
+        Kernel::Attention(k) => vec![attention::attention(k, inputs, rules)],
         Kernel::Scatter(k) => vec![scatter::scatter(k, inputs, rules)],
         Kernel::Sort(k) => sort::sort(k, inputs),
         Kernel::Gather(k) => vec![gather::gather(k, inputs)],

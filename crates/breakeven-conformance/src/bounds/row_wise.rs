@@ -43,7 +43,7 @@ fn along(kind: RowWise, row: &[Bound], dtype: DType, rules: Rules) -> Vec<Bound>
     all.into_iter().map(rounded).collect()
 }
 
-fn softmax(row: &[Bound], dtype: DType, logarithm: bool) -> Vec<Bound> {
+pub(super) fn softmax(row: &[Bound], dtype: DType, logarithm: bool) -> Vec<Bound> {
     let slack = Slack::of(dtype, row.len());
     let middle = |b: &Bound| if b.ends().0 == b.ends().1 { b.ends().0 } else { b.ends().0 / 2.0 + b.ends().1 / 2.0 };
     if row.iter().any(Bound::is_nan_only) {

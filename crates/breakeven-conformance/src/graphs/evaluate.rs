@@ -1,9 +1,9 @@
 //! The meaning of a graph, node by node, dense, in double precision: nothing of the planner, no rounding to f32.
 
 use breakeven_ir::{
-    Combine, ConvKernel, Convolution, DType, Expr, ExprBuilder, Gather, Graph, Kernel, Layout, Map, MatMul, Node,
-    NodeId, Op, Operand, Precision, Reduce, ReduceRows, RowWiseKernel, Scalar, Scan, ScanRows, Scatter, Shape, Sort,
-    SortRows, Spec,
+    Attention, AttentionKernel, Combine, ConvKernel, Convolution, DType, Expr, ExprBuilder, Gather, Graph, Kernel,
+    Layout, Map, MatMul, Node, NodeId, Op, Operand, Precision, Reduce, ReduceRows, RowWiseKernel, Scalar, Scan,
+    ScanRows, Scatter, Shape, Sort, SortRows, Spec,
 };
 
 /// Elements of every node in row-major order; `inputs` gives the bytes of inputs as the graph types them.
@@ -121,6 +121,11 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
         Op::MatMul(precision) => matmul(*precision, &inputs[0], &inputs[1], &out),
         Op::MatMulInt => matmul(Precision::Highest, &inputs[0], &inputs[1], &out),
         Op::Conv(convolution) => conv(convolution, &inputs, &out),
+        Op::Attention(Attention { scale, seen }) => {
+            let [q, k, v, bias @ ..] = &inputs[..] else { unreachable!("attention has queries, keys and values") };
+            let (q, k, v, bias) = (q.clone(), k.clone(), v.clone(), bias.first().cloned());
+            Kernel::Attention(AttentionKernel { scale: *scale, seen: *seen, q, k, v, bias, out })
+        }
         Op::Gather(axis) => {
             Kernel::Gather(Gather { axis: *axis, source: inputs[0].clone(), index: inputs[1].clone(), out })
         }

@@ -1,5 +1,6 @@
 //! What is tried: one file for each kind of kernel.
 
+mod attentions;
 mod casts;
 mod convs;
 mod copies;
@@ -17,6 +18,7 @@ mod specials;
 mod values;
 mod witnesses;
 
+pub use attentions::attentions;
 pub use casts::casts;
 pub use convs::convs;
 pub use copies::copies;

@@ -2,7 +2,7 @@
 
 use breakeven_ir::{Combine, DType, Kernel, Layout, Shape};
 
-use super::{casts, convs, copies, gathers, maps, matmuls, reductions, row_wise, scans, scatters, sorts};
+use super::{attentions, casts, convs, copies, gathers, maps, matmuls, reductions, row_wise, scans, scatters, sorts};
 
 /// Name, type and kernel; those of one name together.
 pub fn witnesses() -> Vec<Witness> {
@@ -53,6 +53,9 @@ fn along_axes() -> Vec<Witness> {
     all.extend(numbers.map(|d| ("matmul".to_owned(), d, matmuls::kernel([d; 3], [3, 5, 7]))));
     let numbers = DType::ALL.into_iter().filter(|&d| d != DType::Bool);
     all.extend(numbers.map(|d| ("conv".to_owned(), d, convs::witness(d))));
+    let floats = DType::ALL.into_iter().filter(|d| d.is_float());
+    let attention = |d| Kernel::Attention(attentions::plain(d, &[2], [3, 5, 7, 4]));
+    all.extend(floats.map(|d| ("attention".to_owned(), d, attention(d))));
     for right in [DType::I8, DType::U8] {
         let kernel = |left| matmuls::kernel([left, right, DType::I32], [3, 5, 7]);
         all.extend([DType::I8, DType::U8].map(|d| (format!("matmul in i32 by {right}"), d, kernel(d))));

@@ -1,5 +1,6 @@
 //! The kernels: each is compiled once and then run over memory that was checked when it was bound.
 
+mod attention;
 mod conv;
 mod custom;
 mod cut;
@@ -30,6 +31,7 @@ use crate::spare::Spare;
 use crate::team::Team;
 use crate::tuned::Tuned;
 use crate::{Bf16Isa, CpuOptions, Isa, Tuning};
+use attention::CpuAttention;
 use conv::CpuConv;
 use custom::CpuCustom;
 use gather::CpuGather;
@@ -78,6 +80,7 @@ pub(crate) enum Compiled {
     Sort(CpuSort),
     MatMul(Box<CpuMatMul>),
     Conv(Box<CpuConv>),
+    Attention(Box<CpuAttention>),
     Gather(CpuGather),
     Scatter(CpuScatter),
     Custom(CpuCustom),
@@ -96,6 +99,7 @@ pub(crate) fn compile(machine: &Machine, kernel: &Kernel) -> Result<Compiled, Un
         Kernel::RowWise(k) => Compiled::RowWise(Box::new(CpuRowWise::new(machine, k, ns)?)),
         Kernel::Sort(k) => Compiled::Sort(CpuSort::new(k, ns)),
         Kernel::MatMul(k) => Compiled::MatMul(Box::new(CpuMatMul::new(machine, k, ns)?)),
+        Kernel::Attention(k) => Compiled::Attention(Box::new(CpuAttention::new(machine, k, ns)?)),
         Kernel::Conv(k) => Compiled::Conv(Box::new(CpuConv::new(machine, k, ns)?)),
         Kernel::Scatter(k) => Compiled::Scatter(CpuScatter::new(k, ns)?),
         Kernel::Gather(k) => Compiled::Gather(CpuGather::new(k, ns)),
@@ -130,6 +134,7 @@ impl Compiled {
                 Compiled::Sort(k) => k.run(machine, bound),
                 Compiled::MatMul(k) => k.run(machine, bound),
                 Compiled::Conv(k) => k.run(machine, bound),
+                Compiled::Attention(k) => k.run(machine, bound),
                 Compiled::Gather(k) => k.run(machine, bound),
                 Compiled::Scatter(k) => k.run(machine, bound),
                 Compiled::Custom(k) => return k.run(bound),
@@ -222,15 +227,15 @@ impl Machine {
             Kernel::Scan(_) => (SCAN_FLOPS * elements, 0.0),
             Kernel::RowWise(k) => {
                 let exponential = matches!(k.kind, RowWise::Softmax | RowWise::LogSoftmax);
-                let each = if exponential {
-                    4.0 + Row::named("exp").map_or(0.0, |exp| self.natives.row_flops(exp))
-                } else {
-                    7.0
-                };
+                let each = if exponential { self.exponential_flops() } else { 7.0 };
                 ((self.flops(&k.pre) + self.flops(&k.post) + each) * elements, 0.0)
             }
             Kernel::MatMul(k) => (self.flops(&k.post) * elements, 2.0 * elements * k.k as f64 * self.pace(k)),
             Kernel::Conv(k) => (self.flops(&k.post) * elements, 2.0 * elements * k.terms() as f64),
+            Kernel::Attention(k) => {
+                let scores = (k.batch().iter().product::<usize>() * k.queries() * k.keys()) as f64;
+                (self.exponential_flops() * scores, 2.0 * scores * (k.width() + k.value_width()) as f64)
+            }
             Kernel::Sort(_) => (kernel.work().flops as f64, 0.0),
             Kernel::Gather(_) | Kernel::Custom(_) => (0.0, 0.0),
             Kernel::Scatter(k) => (k.updates.layout.shape.elements() as f64, 0.0),
@@ -240,6 +245,11 @@ impl Machine {
         let bytes: u64 = read.iter().chain(&outputs).map(|o| o.touched_bytes()).sum();
         let tuning = &self.tuning;
         flops * tuning.ns_per_flop + products * tuning.ns_per_product_flop + bytes as f64 * tuning.ns_per_byte
+    }
+
+    /// What an element of a softmax takes.
+    fn exponential_flops(&self) -> f64 {
+        4.0 + Row::named("exp").map_or(0.0, |exp| self.natives.row_flops(exp))
     }
 
     /// Time of an arithmetic operation in a product, as a share of the usual.

@@ -3,6 +3,7 @@
 //! A kernel says everything but the buffers: expressions, sizes, layouts and parameters. Expressions are its structure
 //! (what a device compiles); sizes, strides, offsets and parameters are data.
 
+mod attention;
 mod conv;
 mod custom;
 mod gather;
@@ -15,6 +16,7 @@ mod scatter;
 mod sort;
 mod widen;
 
+pub use attention::AttentionKernel;
 pub use conv::ConvKernel;
 pub use custom::Custom;
 pub use gather::Gather;
@@ -71,6 +73,8 @@ pub enum Kernel {
     MatMul(MatMul),
     /// Convolution with an epilogue.
     Conv(ConvKernel),
+    /// Scaled dot product attention.
+    Attention(AttentionKernel),
     /// Picks slices by index.
     Gather(Gather),
     /// Combines elements with updates by index.
@@ -109,6 +113,8 @@ pub enum Class {
     MatMulInt,
     /// Convolutions.
     Conv,
+    /// Attention.
+    Attention,
     /// Gather.
     Gather,
     /// Scatter.
@@ -130,6 +136,7 @@ impl Kernel {
             Kernel::MatMul(k) if k.may_be_of_bf16() => Class::MatMulBf16,
             Kernel::MatMul(_) => Class::MatMul,
             Kernel::Conv(_) => Class::Conv,
+            Kernel::Attention(_) => Class::Attention,
             Kernel::Gather(_) => Class::Gather,
             Kernel::Scatter(_) => Class::Scatter,
             Kernel::Custom(k) => Class::Custom(k.op.name()),
@@ -146,6 +153,7 @@ impl Kernel {
             Kernel::Sort(k) => vec![&k.input],
             Kernel::MatMul(k) => [&k.a, &k.b].into_iter().chain(&k.inputs).collect(),
             Kernel::Conv(k) => [&k.x, &k.weight].into_iter().chain(&k.inputs).collect(),
+            Kernel::Attention(k) => [&k.q, &k.k, &k.v].into_iter().chain(&k.bias).collect(),
             Kernel::Gather(k) => vec![&k.source, &k.index],
             Kernel::Scatter(k) => vec![&k.source, &k.index, &k.updates],
             Kernel::Custom(k) => k.inputs.iter().collect(),
@@ -162,13 +170,14 @@ impl Kernel {
             Kernel::Sort(k) => k.outs.iter().collect(),
             Kernel::MatMul(k) => vec![&k.out],
             Kernel::Conv(k) => vec![&k.out],
+            Kernel::Attention(k) => vec![&k.out],
             Kernel::Gather(k) => vec![&k.out],
             Kernel::Scatter(k) => vec![&k.out],
             Kernel::Custom(k) => k.outs.iter().collect(),
         }
     }
 
-    /// Parameters of its expressions.
+    /// Parameters of its expressions, and other numbers that are data.
     pub fn params(&self) -> &[f64] {
         match self {
             Kernel::Map(k) => &k.params,
@@ -176,6 +185,7 @@ impl Kernel {
             Kernel::RowWise(k) => &k.params,
             Kernel::MatMul(k) => &k.params,
             Kernel::Conv(k) => &k.params,
+            Kernel::Attention(k) => std::slice::from_ref(&k.scale),
             Kernel::Scan(_) | Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Sort(_) => &[],
             Kernel::Custom(k) => &k.params,
         }
@@ -196,6 +206,7 @@ impl Kernel {
             Kernel::Sort(k) => k.flops(),
             Kernel::MatMul(k) => k.flops(),
             Kernel::Conv(k) => k.flops(),
+            Kernel::Attention(k) => k.flops(),
             Kernel::Gather(_) => 0,
             Kernel::Scatter(k) => k.updates.layout.shape.elements() as u64,
             Kernel::Custom(k) => k.flops(),
@@ -220,6 +231,7 @@ impl Kernel {
             Kernel::Sort(k) => k.reference(inputs, outputs),
             Kernel::MatMul(k) => k.reference(inputs, outputs),
             Kernel::Conv(k) => k.reference(inputs, outputs),
+            Kernel::Attention(k) => k.reference(inputs, outputs),
             Kernel::Gather(k) => k.reference(inputs, outputs),
             Kernel::Scatter(k) => k.reference(inputs, outputs),
             Kernel::Custom(k) => k.reference(inputs, outputs),

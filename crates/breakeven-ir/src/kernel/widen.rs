@@ -55,9 +55,12 @@ impl Kernel {
                 params: params(&[&k.post], &k.params),
                 ..k.clone()
             }),
-            Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Scan(_) | Kernel::Custom(_) | Kernel::Sort(_) => {
-                self.clone()
-            }
+            Kernel::Attention(_)
+            | Kernel::Gather(_)
+            | Kernel::Scatter(_)
+            | Kernel::Scan(_)
+            | Kernel::Custom(_)
+            | Kernel::Sort(_) => self.clone(),
         })
     }
 
@@ -73,7 +76,12 @@ impl Kernel {
             Kernel::RowWise(k) => vec![&k.pre, &k.post],
             Kernel::MatMul(k) => vec![&k.post],
             Kernel::Conv(k) => vec![&k.post],
-            Kernel::Gather(_) | Kernel::Scatter(_) | Kernel::Scan(_) | Kernel::Custom(_) | Kernel::Sort(_) => vec![],
+            Kernel::Attention(_)
+            | Kernel::Gather(_)
+            | Kernel::Scatter(_)
+            | Kernel::Scan(_)
+            | Kernel::Custom(_)
+            | Kernel::Sort(_) => vec![],
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Parts of a kernel along one axis of its result, for devices that cannot see all of it at once.
 
 use breakeven_ir::{
-    ConvKernel, Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows, Scatter, Shape,
-    SortRows,
+    AttentionKernel, ConvKernel, Gather, Kernel, Layout, Map, MatMul, Operand, ReduceRows, RowWiseKernel, ScanRows,
+    Scatter, Shape, SortRows,
 };
 
 /// A stretch of an axis.
@@ -23,6 +23,8 @@ pub(crate) fn axes(kernel: &Kernel) -> &[usize] {
         Kernel::Sort(k) => &k.outer,
         Kernel::MatMul(k) => &k.out.layout.shape,
         Kernel::Conv(k) => &k.out.layout.shape,
+        // A column of the result needs all weights of its row.
+        Kernel::Attention(k) => &k.out.layout.shape[..=k.batch().len()],
         Kernel::Gather(k) => &k.out.layout.shape,
         Kernel::Scatter(k) => &k.outer,
         // Only its own code knows what an element of the result needs.
@@ -57,6 +59,7 @@ pub(crate) fn part(kernel: &Kernel, stretch: Stretch) -> Kernel {
         }
         Kernel::MatMul(k) => Kernel::MatMul(part_of_product(k, stretch)),
         Kernel::Conv(k) => Kernel::Conv(part_of_conv(k, stretch)),
+        Kernel::Attention(k) => Kernel::Attention(part_of_attention(k, stretch)),
         Kernel::Gather(k) => Kernel::Gather(part_of_gather(k, stretch)),
         Kernel::Scatter(k) => Kernel::Scatter(Scatter {
             combine: k.combine,
@@ -117,6 +120,21 @@ fn see_less(part: &mut ConvKernel, axis: usize, Stretch { start, count, .. }: St
     along.before = along.before.saturating_sub(first);
     along.count = count;
     part.x = cut(&part.x, Stretch { axis, start: from, count: to - from });
+}
+
+fn part_of_attention(k: &AttentionKernel, stretch: Stretch) -> AttentionKernel {
+    let mut part = AttentionKernel {
+        q: cut(&k.q, stretch),
+        bias: k.bias.as_ref().map(|bias| cut(bias, stretch)),
+        out: cut(&k.out, stretch),
+        ..k.clone()
+    };
+    if stretch.axis == k.batch().len() {
+        part.seen = k.seen.map(|seen| seen + stretch.start);
+    } else {
+        (part.k, part.v) = (cut(&k.k, stretch), cut(&k.v, stretch));
+    }
+    part
 }
 
 fn part_of_gather(k: &Gather, stretch: Stretch) -> Gather {

@@ -59,6 +59,7 @@ fn has_epilogue(kernel: &Kernel) -> bool {
         Kernel::RowWise(k) => !k.post.is_identity(),
         Kernel::Map(_)
         | Kernel::Scan(_)
+        | Kernel::Attention(_)
         | Kernel::Gather(_)
         | Kernel::Scatter(_)
         | Kernel::Custom(_)
@@ -88,6 +89,7 @@ fn detach_epilogue(piece: &Piece, fresh: usize) -> (Piece, Piece) {
         }
         Kernel::Map(_)
         | Kernel::Scan(_)
+        | Kernel::Attention(_)
         | Kernel::Gather(_)
         | Kernel::Scatter(_)
         | Kernel::Custom(_)

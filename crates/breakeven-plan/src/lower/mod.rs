@@ -1,6 +1,7 @@
 //! The pass that makes kernels fit a device: fewer operands, smaller windows, shorter launches.
 
 mod chunk;
+mod compose;
 mod divide;
 mod index;
 
@@ -42,6 +43,25 @@ pub(crate) fn split(
     let bound = |ids: &[usize]| ids.iter().map(|&value| Bound::Value(value)).collect();
     let (inputs, outputs) = (bound(&fused.inputs), bound(&fused.outputs));
     let pieces = divide(Piece { kernel: fused.kernel.clone(), inputs, outputs }, caps.max_bindings)?;
+    let mut done = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        chunk(piece, caps, longest, &mut done)?;
+    }
+    Ok(Some(done))
+}
+
+/// The same for a device that cannot run the kernel, but those it is made of; `None` where it is made of no others.
+pub(crate) fn compose(fused: &Fused, caps: &Caps, longest: Longest<'_>) -> Result<Option<Vec<Piece>>, Refusal> {
+    let bound = |ids: &[usize]| ids.iter().map(|&value| Bound::Value(value)).collect();
+    let (inputs, outputs) = (bound(&fused.inputs), bound(&fused.outputs));
+    let Some(pieces) = compose::compose(&Piece { kernel: fused.kernel.clone(), inputs, outputs }) else {
+        return Ok(None);
+    };
+    if let Some((_, bytes)) = between(&pieces).into_values().find(|(_, bytes)| *bytes > caps.max_buffer_bytes) {
+        let text =
+            format!("it would store {bytes} bytes on the way and the largest buffer is {}", caps.max_buffer_bytes);
+        return Err(Refusal::new(Reason::Memory, text));
+    }
     let mut done = Vec::with_capacity(pieces.len());
     for piece in pieces {
         chunk(piece, caps, longest, &mut done)?;

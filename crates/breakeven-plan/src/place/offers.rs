@@ -3,7 +3,7 @@
 use breakeven_ir::{Kernel, Work};
 
 use crate::cost::CostModel;
-use crate::lower::{Longest, Piece, split};
+use crate::lower::{Longest, Piece, compose, split};
 use crate::program::{Fused, Program};
 use crate::{Cost, DeviceId, Machine, Policy, Reason};
 
@@ -105,7 +105,14 @@ impl Market<'_> {
             None => Longest { limit: self.policy.max_launch_seconds, measure: &predict },
         };
         let pieces = split(fused, &program.values, view.caps, longest)?;
-        self.priced(Order { fused, work, device, is_asked: asked.is_some() }, pieces)
+        let order = Order { fused, work, device, is_asked: asked.is_some() };
+        match self.priced(order, pieces) {
+            Err(refusal) if refusal.reason == Reason::Unsupported => match compose(fused, view.caps, longest)? {
+                Some(pieces) => self.priced(order, Some(pieces)),
+                None => Err(refusal),
+            },
+            offer => offer,
+        }
     }
 
     fn priced(&self, order: Order<'_>, pieces: Option<Vec<Piece>>) -> Result<Offer, Refusal> {

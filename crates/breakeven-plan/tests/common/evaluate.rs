@@ -1,8 +1,9 @@
 //! The meaning of a graph, node by node: every node dense, no fusion, nothing of the planner.
 
 use breakeven_ir::{
-    Combine, ConvKernel, Convolution, Expr, Gather, Graph, Kernel, Kind, Layout, Map, MatMul, NodeId, Op, Operand,
-    Precision, Reduce, ReduceRows, RowWiseKernel, Scalar, Scan, ScanRows, Scatter, Shape, SortRows, Spec,
+    Attention, AttentionKernel, Combine, ConvKernel, Convolution, Expr, Gather, Graph, Kernel, Kind, Layout, Map,
+    MatMul, NodeId, Op, Operand, Precision, Reduce, ReduceRows, RowWiseKernel, Scalar, Scan, ScanRows, Scatter, Shape,
+    SortRows, Spec,
 };
 
 /// Dense bytes of every node; `inputs` gives those of inputs.
@@ -118,6 +119,11 @@ fn kernel(op: &Op, specs: &[&Spec], out: &Spec) -> Kernel {
         }
         Op::MatMul(_) | Op::MatMulInt => product(&inputs[0], &inputs[1], dense(out)),
         Op::Conv(convolution) => conv(convolution, &inputs, &dense(out)),
+        Op::Attention(Attention { scale, seen }) => {
+            let [q, k, v, bias @ ..] = &inputs[..] else { unreachable!("attention has queries, keys and values") };
+            let (q, k, v, bias, out) = (q.clone(), k.clone(), v.clone(), bias.first().cloned(), dense(out));
+            Kernel::Attention(AttentionKernel { scale: *scale, seen: *seen, q, k, v, bias, out })
+        }
         Op::Gather(axis) => {
             let (source, index) = (inputs[0].clone(), inputs[1].clone());
             Kernel::Gather(Gather { axis: *axis, source, index, out: dense(out) })

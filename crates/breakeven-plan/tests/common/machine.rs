@@ -8,7 +8,7 @@ use breakeven_plan::{
     class_name, plan,
 };
 
-pub const CLASSES: [Class; 11] = [
+pub const CLASSES: [Class; 12] = [
     Class::Map,
     Class::Reduce,
     Class::Scan,
@@ -18,6 +18,7 @@ pub const CLASSES: [Class; 11] = [
     Class::MatMulBf16,
     Class::MatMulInt,
     Class::Conv,
+    Class::Attention,
     Class::Gather,
     Class::Scatter,
 ];

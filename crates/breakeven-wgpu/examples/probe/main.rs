@@ -4,6 +4,7 @@
 //! `cargo run --release -p breakeven-wgpu --example probe -- [--adapter N] [--small] [--webgpu] [--threads N]
 //! [--only part-of-a-name]`
 
+mod attention;
 mod link;
 mod products;
 mod rows;
@@ -52,6 +53,7 @@ fn main() {
     streams::all(&stand);
     rows::all(&stand);
     products::all(&stand);
+    attention::all(&stand);
     link::all(&stand);
     println!("{:?}\n{:?}", stand.device.counters(), stand.device.memory());
 }

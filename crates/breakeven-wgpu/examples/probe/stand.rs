@@ -179,10 +179,15 @@ impl Stand {
         let out = self.buffer(kernel.outputs()[0].layout.shape.elements());
         let launch =
             Launch { kernel, inputs: (0..inputs.len()).collect(), outputs: vec![inputs.len()], workspace: None };
-        let start = Instant::now();
-        let work = self.prepare(vec![SegmentStep::Launch(Box::new(launch))]);
-        print!("  compiled in {:>7.1} ms", start.elapsed().as_secs_f64() * 1e3);
         let buffers = inputs.iter().map(|&b| b.clone()).chain([out.clone()]).collect();
-        (self.times(&work, &Binding { buffers, timed: true, ..Binding::default() }), out)
+        (self.launches(vec![launch], buffers), out)
+    }
+
+    /// Times of launches in one submission.
+    pub fn launches(&self, launches: Vec<Launch>, buffers: Vec<Buffer>) -> Times {
+        let start = Instant::now();
+        let work = self.prepare(launches.into_iter().map(|launch| SegmentStep::Launch(Box::new(launch))).collect());
+        print!("  compiled in {:>7.1} ms", start.elapsed().as_secs_f64() * 1e3);
+        self.times(&work, &Binding { buffers, timed: true, ..Binding::default() })
     }
 }

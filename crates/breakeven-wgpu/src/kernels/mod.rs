@@ -1,5 +1,6 @@
 //! Kernels as dispatches: one file for each shape of work.
 
+mod attention;
 mod batch;
 mod conv;
 mod custom;
@@ -95,6 +96,7 @@ pub fn plan(launch: &Launch, shaping: &Shaping) -> Result<Plan, Unsupported> {
         Kernel::RowWise(k) => row_wise::plan(&mut plan, k, inputs, outputs)?,
         Kernel::Sort(k) => sort::plan(&mut plan, k, inputs, outputs, shaping)?,
         Kernel::MatMul(k) => matmul::plan(&mut plan, k, inputs, outputs, shaping)?,
+        Kernel::Attention(k) => attention::plan(&mut plan, k, &inputs, outputs)?,
         Kernel::Conv(k) => conv::plan(&mut plan, k, inputs, outputs, shaping)?,
         Kernel::Scatter(k) => scatter::plan(&mut plan, k, inputs, outputs)?,
         Kernel::Gather(k) => gather::plan(&mut plan, k, &inputs, outputs),

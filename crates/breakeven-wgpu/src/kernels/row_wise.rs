@@ -23,6 +23,15 @@ const DECAY: &str = "fn f_decay(x: f32) -> f32 {
 }
 ";
 
+/// Writes `f_decay` and what it calls.
+pub(super) fn decay(shader: &mut Shader) {
+    let [power, rest] = Body::exp_parts();
+    shader.need("f_bits");
+    function(shader, "exp_power", &[DType::F32], &power, &[]);
+    function(shader, "exp_rest", &[DType::F32], &rest, &[]);
+    shader.function("f_decay", DECAY);
+}
+
 /// Iterations that some drivers do in one loop: they stop silently after as many.
 const MOST_ITERATIONS: usize = 65_535;
 
@@ -170,12 +179,8 @@ impl Writer<'_> {
 
     /// NaN need not survive the search for the largest element: it makes the sum NaN, and with it the whole row.
     fn softmax(&self, shader: &mut Shader, main: &mut String, logarithm: bool) {
-        shader.need("f_bits");
         shader.function("f_most", MOST);
-        let [power, rest] = Body::exp_parts();
-        function(shader, "exp_power", &[DType::F32], &power, &[]);
-        function(shader, "exp_rest", &[DType::F32], &rest, &[]);
-        shader.function("f_decay", DECAY);
+        decay(shader);
         shader.define(breakeven_ir::Prim::Ln);
         tree(shader, "max", "f32", "f_most", self.lanes);
         self.sum_tree(shader);

@@ -1,8 +1,8 @@
 //! Kernels to test, made from sizes and random layouts.
 
 use breakeven_ir::{
-    DType, Expr, ExprBuilder, Fold, Gather, Kernel, Layout, MatMul, Operand, Precision, ReduceRows, Row, RowWise,
-    RowWiseKernel, Shape,
+    AttentionKernel, DType, Expr, ExprBuilder, Fold, Gather, Kernel, Layout, MatMul, Operand, Precision, ReduceRows,
+    Row, RowWise, RowWiseKernel, Shape,
 };
 
 use super::Random;
@@ -86,6 +86,23 @@ pub fn matmul(random: &mut Random, batch: &Shape, [m, k, n]: [usize; 3], views: 
         inputs: vec![operand([m, n], true)],
         out: operand([m, n], false),
     })
+}
+
+/// Queries, keys, their width and that of values.
+pub fn attention(random: &mut Random, batch: &Shape, [l, s, e, d]: [usize; 4], views: bool) -> AttentionKernel {
+    let mut operand = |dims: [usize; 2], read| {
+        let shape = join(batch, &dims);
+        if views { view(random, DType::F32, shape, read) } else { Operand::new(DType::F32, Layout::dense(shape)) }
+    };
+    AttentionKernel {
+        scale: 0.01,
+        seen: None,
+        q: operand([l, e], true),
+        k: operand([s, e], true),
+        v: operand([s, d], true),
+        bias: views.then(|| operand([l, s], true)),
+        out: operand([l, d], false),
+    }
 }
 
 pub fn gather(random: &mut Random, source: &[usize], axis: usize, index: &[usize], views: bool) -> Kernel {

@@ -1,8 +1,8 @@
 //! What is run to measure each class of kernels: one shape that is bound by arithmetic and one that is bound by memory.
 
 use breakeven_ir::{
-    Class, Combine, ConvKernel, DType, Expr, ExprBuilder, Fold, Gather, Kernel, Layout, Map, MatMul, Operand,
-    Precision, ReduceRows, Row, RowWise, RowWiseKernel, ScanRows, Scatter, Shape, Sliding, SortRows,
+    AttentionKernel, Class, Combine, ConvKernel, DType, Expr, ExprBuilder, Fold, Gather, Kernel, Layout, Map, MatMul,
+    Operand, Precision, ReduceRows, Row, RowWise, RowWiseKernel, ScanRows, Scatter, Shape, Sliding, SortRows,
 };
 
 /// A class and the kernels that measure it.
@@ -41,6 +41,7 @@ pub(super) const PROBES: &[Probe] = &[
         memory: thin_of_bytes,
     },
     Probe { class: Class::Conv, sizes: &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512], math: images, memory: depthwise },
+    Probe { class: Class::Attention, sizes: &[16, 64, 256, 1024, 4096], math: heads, memory: decoding },
     Probe { class: Class::Sort, sizes: ELEMENTS, math: sort, memory: sort_short },
     Probe { class: Class::Gather, sizes: ELEMENTS, math: gather, memory: gather },
     Probe { class: Class::Scatter, sizes: ELEMENTS, math: scatter, memory: scatter },
@@ -220,6 +221,23 @@ fn conv([groups, outs, channels]: [usize; 3], side: usize) -> Kernel {
 
 fn images(n: usize) -> Kernel {
     conv([1, n, n], 16)
+}
+
+/// Eight heads over a sequence of `n`.
+fn heads(n: usize) -> Kernel {
+    attention([8, n, n])
+}
+
+/// One query over `n` keys in each of eight heads: every key is used once.
+fn decoding(n: usize) -> Kernel {
+    attention([8, 1, n])
+}
+
+fn attention([batch, queries, keys]: [usize; 3]) -> Kernel {
+    let width = 64;
+    let (q, k) = (dense(&[batch, queries, width]), dense(&[batch, keys, width]));
+    let (v, out) = (k.clone(), q.clone());
+    Kernel::Attention(AttentionKernel { scale: 0.125, seen: None, q, k, v, bias: None, out })
 }
 
 /// Every channel for itself: hardly more arithmetic than bytes.

@@ -1,6 +1,7 @@
 //! Operations made of others: nothing here is known to a planner or a device.
 
 mod activation;
+mod attention;
 mod contract;
 mod conv;
 mod create;
@@ -21,6 +22,7 @@ use breakeven_ir::{CallError, Spec};
 use crate::Tensor;
 
 pub use activation::Activation;
+pub use attention::Attention;
 pub use contract::einsum;
 pub use conv::{Conv, ConvTranspose};
 pub use pad::Pad;
