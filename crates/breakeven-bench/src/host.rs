@@ -1,7 +1,7 @@
 //! Operations from the host's memory to the host's memory: what the CPU takes, what each GPU takes, and where the engine
 //! puts them by itself. Every operand is uploaded anew.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use breakeven::{DType, Deadline, DeviceId, Engine, HostBytes, Result, Spec, Tensor};
 use breakeven_bench::{Samples, stretches};
@@ -9,7 +9,7 @@ use breakeven_bench::{Samples, stretches};
 /// Calls that count of each way.
 const ROUNDS: usize = 40;
 /// Work before each stretch of them: a GPU that stood still has lowered its clock.
-const WARM_UP: Duration = Duration::from_millis(60);
+const WARM_UP: Duration = Duration::from_millis(300);
 
 type Operation = (&'static str, fn(&[Tensor]) -> Tensor);
 
@@ -45,6 +45,34 @@ pub fn all(engine: &Engine, devices: &[(DeviceId, String)]) -> Result<()> {
     for n in [100, 500, 1000] {
         let square = [operand(n * n, &[n, n]), operand(n * n, &[n, n])];
         row(engine, devices, &format!("matmul {n}"), &square, |x| x[0].matmul(&x[1]))?;
+    }
+    Ok(())
+}
+
+/// Prints where the time of a call goes that uploads megabytes: what the host does to bring them, to submit, and waits, then the
+/// reading of the result by itself.
+pub fn parts(engine: &Engine, device: DeviceId) -> Result<()> {
+    let n = 1_000_000;
+    let square = [operand(n, &[1000, 1000]), operand(n, &[1000, 1000])];
+    for (name, operation) in
+        [("relu 1000000", (|x| x[0].relu()) as fn(&[Tensor]) -> Tensor), ("matmul 1000", |x| x[0].matmul(&x[1]))]
+    {
+        let (mut out, mut rows) = (vec![0f32; n], Vec::new());
+        let begun = Instant::now();
+        while begun.elapsed() < 8 * WARM_UP {
+            let given: Vec<Tensor> = square.iter().map(|(b, s)| engine.from_bytes(b.clone(), s.clone())).collect();
+            let result = operation(&given).on(device);
+            let report = engine.run(&[&result])?;
+            let read = Instant::now();
+            result.read_into(&mut out, Deadline::after(Duration::from_mins(1)))?;
+            let read = read.elapsed();
+            let timing = report.submissions[0].1;
+            rows.push([timing.upload, timing.dispatch, timing.wait, read]);
+        }
+        let quartile =
+            |part: usize| Samples::new(rows.iter().map(|r| r[part]).collect()).lower_quartile().as_secs_f64() * 1e6;
+        let [upload, dispatch, wait, read] = [0, 1, 2, 3].map(quartile);
+        println!("  {name} by parts, us: bring {upload:.0}, submit {dispatch:.0}, wait {wait:.0}, read {read:.0}");
     }
     Ok(())
 }

@@ -26,6 +26,7 @@ fn main() -> Result<()> {
         println!("{} ({})", device.name, device.info.name);
         round_trip(&engine, device);
         relu_batches(&engine, device.id)?;
+        host::parts(&engine, device.id)?;
         stream::all(&engine, device.id)?;
     }
     let named: Vec<(DeviceId, String)> = devices.into_iter().map(|d| (d.id, d.name)).collect();
@@ -60,7 +61,7 @@ fn round_trip(engine: &Engine, device: &DeviceReport) {
         x.relu().on(device.id).read_into(&mut ours, Deadline::after(Duration::from_mins(1))).expect("it is checked");
     };
     let mut least = || bare.relu(&values, &mut theirs);
-    let samples = stretches(BATCH_ROUNDS, WARM_UP / 4, &mut [&mut call, &mut least]);
+    let samples = stretches(BATCH_ROUNDS, WARM_UP, &mut [&mut call, &mut least]);
     assert!(ours == want && theirs == want, "relu is wrong, so its time means nothing");
     let ratio = samples[0].lower_quartile().as_secs_f64() / samples[1].lower_quartile().as_secs_f64();
     println!("  relu(1000), host to host: {}", line(&samples[0]));

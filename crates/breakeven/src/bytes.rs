@@ -49,6 +49,18 @@ impl Tensor {
         let (value, bytes) = self.0.engine.read(self, self.0.engine.deadline())?;
         Ok(value.dense_bytes(&bytes))
     }
+
+    /// As [`Tensor::to_bytes`], in the memory where they lie: nothing is copied that lies in order. Of a value that a GPU computed
+    /// this is the memory that the GPU wrote, from 64 KiB on, and that it gets back when nobody holds it any more.
+    pub fn host_bytes(&self) -> Result<HostBytes> {
+        let spec = self.check()?;
+        if spec.shape.is_empty() {
+            return Ok(HostBytes::from_vec(Vec::<u8>::new()));
+        }
+        self.0.engine.room(spec)?;
+        let (value, bytes) = self.0.engine.read(self, self.0.engine.deadline())?;
+        Ok(value.dense_host(&bytes))
+    }
 }
 
 /// True when every element is one that `dtype` has: a bool is 0 or 1.

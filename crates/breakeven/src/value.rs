@@ -173,10 +173,23 @@ impl Value {
     /// Elements in row-major order of the view as bytes, from bytes of the whole storage.
     pub fn dense_bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let width = self.spec.dtype.bytes();
-        if self.layout.is_contiguous() {
-            return bytes[self.layout.offset * width..][..self.spec.shape.elements() * width].to_vec();
+        match self.dense_range() {
+            Some(range) => bytes[range].to_vec(),
+            None => self.layout.positions().flat_map(|at| &bytes[at * width..][..width]).copied().collect(),
         }
-        self.layout.positions().flat_map(|at| &bytes[at * width..][..width]).copied().collect()
+    }
+
+    /// The same in the memory where they lie, unless they have to be brought together first.
+    pub fn dense_host(&self, bytes: &HostBytes) -> HostBytes {
+        let gathered = || HostBytes::from_vec(self.dense_bytes(bytes)).aligned(self.spec.dtype.bytes());
+        self.dense_range().map_or_else(gathered, |range| bytes.slice(range))
+    }
+
+    /// Where its elements lie among the bytes of the storage, if they do so in order and without gaps.
+    fn dense_range(&self) -> Option<std::ops::Range<usize>> {
+        let width = self.spec.dtype.bytes();
+        let start = self.layout.offset * width;
+        self.layout.is_contiguous().then(|| start..start + self.spec.shape.elements() * width)
     }
 }
 

@@ -41,10 +41,22 @@ fn every_element_type_comes_out_as_it_went_in() {
 }
 
 #[test]
+fn bytes_on_the_host_are_not_copied_where_they_lie_in_order() {
+    let given = HostBytes::from_vec(vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let tensor = engine().from_bytes(given.clone(), Spec::new(DType::F32, [3, 2]));
+    assert_eq!(tensor.host_bytes().unwrap().as_ptr(), given.as_ptr());
+    let rows = tensor.slice(0, 1..3).host_bytes().unwrap();
+    assert_eq!((rows.as_ptr(), rows.elements::<f32>()), (given[8..].as_ptr(), &[3.0, 4.0, 5.0, 6.0][..]));
+    assert_eq!(tensor.t().host_bytes().unwrap().elements::<f32>(), [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]);
+    assert_eq!((tensor + 1.0).host_bytes().unwrap().elements::<f32>(), [2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
+}
+
+#[test]
 fn nothing_is_no_bytes() {
     for dtype in DType::ALL {
         let none = engine().tensor_from_bytes(Spec::new(dtype, [0, 3]), Vec::<u8>::new()).expect("nothing is fine");
         assert_eq!(none.to_bytes().expect("nothing"), [] as [u8; 0]);
+        assert!(none.host_bytes().expect("nothing").is_empty());
     }
 }
 
