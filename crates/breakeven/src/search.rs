@@ -1,5 +1,6 @@
 //! Looking for GPUs in the background: list, open, test, measure.
 
+use std::fmt;
 use std::sync::{Arc, Weak};
 
 use breakeven_device::{Backend, Copier, Device, DeviceInfo, DeviceKind};
@@ -9,10 +10,14 @@ use breakeven_wgpu::{Limits, WgpuBackend, WgpuOptions};
 use crate::calibrate::{self, Effort};
 use crate::devices::{Devices, Entry};
 use crate::profile_file::ProfileFile;
+use crate::recovery::Opener;
 
-/// What to look for.
-#[derive(Debug)]
+/// What to look for, and where.
 pub(crate) struct Search {
+    /// Whether drivers of GPUs are asked.
+    pub gpus: bool,
+    /// Other drivers, which are asked first.
+    pub backends: Vec<Arc<dyn Backend>>,
     pub software: bool,
     pub webgpu_limits: bool,
     /// What was measured earlier.
@@ -43,26 +48,40 @@ impl Search {
     }
 
     fn run(&self, devices: &Weak<Devices>) {
+        let mut opened = false;
+        for backend in &self.backends {
+            opened |= self.open_all(backend, devices);
+        }
+        if self.gpus {
+            opened |= self.open_all(&self.graphics(devices), devices);
+        }
+        self.finish(opened, devices);
+    }
+
+    /// The drivers of GPUs.
+    fn graphics(&self, devices: &Weak<Devices>) -> Arc<dyn Backend> {
         let limits = if self.webgpu_limits { Limits::WebGpuDefault } else { Limits::Adapter };
         // Bytes are brought to staging memory by the threads that the engine may use.
         let cpu = devices.upgrade().and_then(|devices| devices.snapshot().device(DeviceId::HOST));
         let copier = cpu.map(Copier::of).unwrap_or_default();
         let backend = WgpuBackend::new(WgpuOptions { limits, copier, ..WgpuOptions::default() });
-        let found = backend.list();
-        if found.is_empty() {
+        if backend.list().is_empty() {
             note(devices, "no GPU was found: there is no Vulkan, Metal or DirectX 12 driver");
         }
-        let mut opened = false;
-        for (index, info) in found.iter().enumerate() {
-            opened |= self.open(&backend, index, info, devices);
-        }
-        // A driver that nobody uses is not kept for as long as the CPU is measured: the process may end meanwhile.
-        drop(backend);
-        self.finish(opened, devices);
+        Arc::new(backend)
+    }
+
+    /// Open all devices of a driver; true when one of them can be used.
+    ///
+    /// A driver that nobody uses is not kept for as long as the CPU is measured: the process may end meanwhile.
+    fn open_all(&self, backend: &Arc<dyn Backend>, devices: &Weak<Devices>) -> bool {
+        let found = backend.list();
+        let opened = found.iter().enumerate().filter(|(index, info)| self.open(backend, *index, info, devices));
+        opened.count() > 0
     }
 
     /// Open, measure and add one adapter; true when it can be used.
-    fn open(&self, backend: &WgpuBackend, index: usize, info: &DeviceInfo, devices: &Weak<Devices>) -> bool {
+    fn open(&self, backend: &Arc<dyn Backend>, index: usize, info: &DeviceInfo, devices: &Weak<Devices>) -> bool {
         let name = format!("{}:{index}", backend.name());
         let closed = match (&info.unusable, info.kind) {
             (Some(why), _) => Some(why.clone()),
@@ -74,7 +93,10 @@ impl Search {
         let entry = match closed {
             Some(why) => Entry::unusable(name, info.clone(), why),
             None => match backend.open(index).and_then(|d| Ok((self.profile(&d)?, d))) {
-                Ok((profile, device)) => Entry::ready(name, device, profile),
+                Ok((profile, device)) => {
+                    let opener = Opener { backend: backend.clone(), index };
+                    Entry::ready(name, device, profile).opened_by(opener)
+                }
                 Err(error) => Entry::unusable(name, info.clone(), error.to_string()),
             },
         };
@@ -115,4 +137,11 @@ impl Search {
 
 fn note(devices: &Weak<Devices>, note: &str) {
     devices.upgrade().into_iter().for_each(|d| d.note(note.to_owned()));
+}
+
+impl fmt::Debug for Search {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.backends.iter().map(|backend| backend.name()).collect();
+        f.debug_struct("Search").field("backends", &names).finish_non_exhaustive()
+    }
 }
