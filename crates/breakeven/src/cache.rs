@@ -153,6 +153,10 @@ fn answer<'a>(
             Err(Unsupported(format!("this kernel lost {} twice and is quarantined", entry.name)))
         }
         Some(device) => device.supports(kernel),
-        None => Err(Unsupported(format!("{} is {:?}", entry.name, entry.state))),
+        None => Err(Unsupported(format!(
+            "{} is not open: {}",
+            entry.name,
+            entry.state.problem().unwrap_or("it is left out of this call")
+        ))),
     }
 }

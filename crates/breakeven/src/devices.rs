@@ -339,6 +339,13 @@ impl Snapshot {
         self.without.unused & bit(id) == 0 && self.entry(id).is_automatic()
     }
 
+    /// The device that is the same piece of hardware, found through another driver.
+    pub fn twin(&self, info: &DeviceInfo) -> Option<String> {
+        let address = info.address.as_ref()?;
+        let is_same = |e: &&Entry| e.device.is_some() && e.info.address.as_ref() == Some(address);
+        self.entries.iter().find(is_same).map(|entry| entry.name.clone())
+    }
+
     /// Host bytes of a value that a device keeps in the host's memory.
     pub fn export(&self, resident: &[(DeviceId, Buffer)]) -> Option<HostBytes> {
         resident.iter().find_map(|(id, buffer)| self.device(*id)?.export(buffer))

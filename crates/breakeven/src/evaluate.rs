@@ -6,11 +6,11 @@ use std::sync::Arc;
 use breakeven_device::{Deadline, HostBytes};
 use breakeven_exec::{Executable, Inputs, OutputValue, Watch};
 use breakeven_ir::{Element, Layout, NodeId, Op};
-use breakeven_plan::{DeviceId, Frozen, OutputPlace, Plan, Policy, Trust};
+use breakeven_plan::{Cost, DeviceId, Frozen, OutputPlace, Plan, Policy, Trust};
 
 use crate::devices::Snapshot;
 use crate::failure::{Attempts, Failure, of_device};
-use crate::patience::Patience;
+use crate::patience::{Patience, limit};
 use crate::program::Call;
 use crate::report::Report;
 use crate::tensor::{Node, State};
@@ -181,7 +181,7 @@ impl Engine {
         let deadline = devices.deadline_of(&plan, patience);
         let running = executable.start(&Engine::inputs(&inputs, devices), deadline);
         let outcome = running.and_then(|running| running.finish(deadline));
-        let outcome = outcome.map_err(Failure::while_running(&executable))?;
+        let outcome = outcome.map_err(Failure::while_running(&executable, limit(devices.predicted(&plan))))?;
         let elapsed = started.elapsed();
         self.report_success(devices, &executable);
         for (node, device, buffer) in outcome.uploaded {
@@ -282,9 +282,13 @@ impl Engine {
 impl Snapshot {
     /// By when a plan should be carried out.
     fn deadline_of(&self, plan: &Plan, patience: Patience) -> Deadline {
+        patience.deadline(self.predicted(plan))
+    }
+
+    /// How long a plan takes, where all devices that it runs on were measured.
+    fn predicted(&self, plan: &Plan) -> Option<Cost> {
         let is_measured = |id: DeviceId| self.entry(id).profile.trust != Trust::Builtin;
-        let is_predicted = plan.decisions.iter().all(|decision| is_measured(decision.device));
-        patience.deadline(is_predicted.then_some(plan.predicted))
+        plan.decisions.iter().all(|decision| is_measured(decision.device)).then_some(plan.predicted)
     }
 
     /// By when so many bytes should have come from a device.

@@ -35,8 +35,8 @@ impl Failure {
         Failure::Device(Box::new(Breakdown { error, kernels: Vec::new(), patience: patience::limit(None) }))
     }
 
-    /// A device failed while it carried out a plan.
-    pub fn while_running(executable: &Executable) -> impl Fn(ExecError) -> Failure {
+    /// A device failed while it carried out a plan, which should have taken so long at most.
+    pub fn while_running(executable: &Executable, patience: Duration) -> impl Fn(ExecError) -> Failure {
         move |error| {
             let kernels = match &error {
                 ExecError::Device { device, during, .. } => {
@@ -44,7 +44,6 @@ impl Failure {
                 }
                 _ => Vec::new(),
             };
-            let patience = patience::limit(Some(executable.plan().predicted));
             Failure::Device(Box::new(Breakdown { error, kernels, patience }))
         }
     }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use breakeven_device::{Backend, Copier, Device, DeviceInfo, DeviceKind};
+use breakeven_device::{Backend, Copier, Device, DeviceError, DeviceInfo, DeviceKind};
 use breakeven_plan::{DeviceId, DeviceProfile, Profile, Trust};
-use breakeven_wgpu::{Limits, WgpuBackend, WgpuOptions};
+use breakeven_wgpu::{Limits, WgpuBackend, WgpuOptions, first_failure};
 
 use crate::calibrate::{self, Effort};
 use crate::devices::{Devices, Entry};
@@ -83,16 +83,18 @@ impl Search {
     /// Open, measure and add one adapter; true when it can be used.
     fn open(&self, backend: &Arc<dyn Backend>, index: usize, info: &DeviceInfo, devices: &Weak<Devices>) -> bool {
         let name = format!("{}:{index}", backend.name());
-        let closed = match (&info.unusable, info.kind) {
-            (Some(why), _) => Some(why.clone()),
-            (None, DeviceKind::Software) if !self.software => {
+        let twin = devices.upgrade().and_then(|devices| devices.snapshot().twin(info));
+        let closed = match (&info.unusable, twin, info.kind) {
+            (Some(why), ..) => Some(why.clone()),
+            (None, Some(twin), _) => Some(format!("it is the same device as {twin}")),
+            (None, None, DeviceKind::Software) if !self.software => {
                 Some("it is a software adapter: for tests only".to_owned())
             }
             _ => None,
         };
         let entry = match closed {
             Some(why) => Entry::unusable(name, info.clone(), why),
-            None => match backend.open(index).and_then(|d| Ok((self.profile(&d)?, d))) {
+            None => match backend.open(index).and_then(|d| Ok((self.tested(&d)?, d))) {
                 Ok((profile, device)) => {
                     let opener = Opener { backend: backend.clone(), index };
                     Entry::ready(name, device, profile).opened_by(opener)
@@ -105,9 +107,22 @@ impl Search {
     }
 
     /// The profile of a device: stored, else measured now.
-    fn profile(&self, device: &Arc<dyn Device>) -> Result<DeviceProfile, breakeven_device::DeviceError> {
+    fn profile(&self, device: &Arc<dyn Device>) -> Result<DeviceProfile, DeviceError> {
         let info = device.info();
         calibrate::known(self.stored.as_ref(), info).map_or_else(|| calibrate::measure(device, Effort::QUICK), Ok)
+    }
+
+    /// As [`Search::profile`], of a device that has to pass its self-test before it is measured. Who has a stored profile passed it
+    /// with the driver that it has; software adapters are asked by the tests, for which alone they are there.
+    fn tested(&self, device: &Arc<dyn Device>) -> Result<DeviceProfile, DeviceError> {
+        let info = device.info();
+        if info.kind != DeviceKind::Software && calibrate::known(self.stored.as_ref(), info).is_none() {
+            let failed = first_failure(&**device).and_then(|v| Some((v.name, v.failure?)));
+            if let Some((name, why)) = failed {
+                return Err(DeviceError::Driver(format!("it failed its self-test: {name}: {why}")));
+            }
+        }
+        self.profile(device)
     }
 
     /// With a GPU to compare with, the CPU is measured too, else only the numbers that it works by; and everything is kept for

@@ -187,6 +187,7 @@ fn s05_a_value_that_cannot_be_computed_again_is_named() {
         let error = steps[lost].to_vec::<f32>().unwrap_err();
         let Error::DeviceLost { device, tensor } = &error else { panic!("lost at submission {at}: {error}") };
         assert_eq!((device.as_str(), tensor.as_str()), ("sim:0", "the result of add, f32[3]"), "{error}");
+        driven.settle();
         assert!(run(&driven).is_empty(), "the next graph works on the new device");
         assert!(driven.backend.opened(0)[1].submits() > 0);
     }
@@ -197,7 +198,9 @@ fn s05_a_value_that_cannot_be_computed_again_is_named() {
 fn s11_a_hung_device_is_left_and_nothing_waits_for_it() {
     let started = Instant::now();
     let driven = Driven::new(&[&[Fault::HangAt(1)]]);
-    for hangs in 1..=4 {
+    let is_quarantined = |driven: &Driven| matches!(driven.gpu().state, DeviceState::Quarantined(_));
+    // A call may meet the device that was opened meanwhile, which hangs too.
+    for hangs in (1..=4).take_while(|_| !is_quarantined(&driven)) {
         // Another kernel each time: one that hangs twice is not tried a third time.
         let last = driven.engine.from_vec(vec![1.0f32; hangs], [hangs]) + 1.0;
         let error = last.to_vec_by::<f32>(Deadline::after(Duration::from_millis(200))).unwrap_err();
@@ -208,7 +211,7 @@ fn s11_a_hung_device_is_left_and_nothing_waits_for_it() {
         assert_eq!(last.to_vec::<f32>().unwrap(), vec![2.0; hangs], "the next call works after hang {hangs}");
         driven.settle();
     }
-    assert!(matches!(driven.gpu().state, DeviceState::Quarantined(_)), "{:?}", driven.gpu());
+    assert!(is_quarantined(&driven), "{:?}", driven.gpu());
     let hung = driven.backend.opened(0);
     assert!(hung.iter().all(|device| device.memory().pending == 1), "unfinished work is still counted");
     drop(driven);

@@ -185,6 +185,9 @@ impl Device for SimDevice {
         let start = self.clock.now().max(ready).max(*state.lanes.free(lane));
         let mut submission = run(&self.options.speed, steps, &binding, start)?;
         submission.fate = fate;
+        if self.has(Fault::LosesNan) {
+            submission.lose_nan();
+        }
         submission.timing.dispatch = self.options.speed.per_submit;
         *state.lanes.free(lane) = submission.finish;
         if self.caps().host_memory {

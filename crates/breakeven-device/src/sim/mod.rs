@@ -53,6 +53,8 @@ pub enum Fault {
     RefusesFrom(u64),
     /// Whichever submission has a kernel of this class loses the device.
     LosesOn(Class),
+    /// NaN is lost on the way to the host.
+    LosesNan,
     /// This opening fails.
     DoesNotOpen,
 }
