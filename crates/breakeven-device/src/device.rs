@@ -18,8 +18,14 @@ pub trait Backend: Send + Sync {
     fn name(&self) -> &'static str;
     /// What is there, usable or not.
     fn list(&self) -> Vec<DeviceInfo>;
-    /// Open device `index` of [`Backend::list`].
+    /// Open device `index` of [`Backend::list`], once more after it was lost.
     fn open(&self, index: usize) -> Result<Arc<dyn Device>>;
+    /// The time by which openings are counted.
+    fn now(&self) -> Duration;
+    /// Let this much time pass before the next opening is tried.
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
 }
 
 /// One queue and its memory. Nothing but [`Device::wait`] blocks, and [`Device::read_into`], which waits.
@@ -84,6 +90,17 @@ pub trait Device: Send + Sync + fmt::Debug {
 
     /// Block until the submission is done or the deadline passes.
     fn wait(&self, ticket: Ticket, deadline: Deadline) -> Result<Timing>;
+
+    /// Block until no submission is unfinished, or fail as [`Device::wait`] does. A device that works on the caller's thread has
+    /// none.
+    fn drain(&self, _deadline: Deadline) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether `buffer` is memory of this very device, and not of one that was open in its place before.
+    fn owns(&self, _buffer: &Buffer) -> bool {
+        true
+    }
 
     /// Memory held now.
     fn memory(&self) -> Memory;

@@ -1,9 +1,10 @@
 //! From a plan to prepared segments: one stage for each run of steps on one device.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use breakeven_device::{Device, Prepared, Segment, SegmentStep};
-use breakeven_ir::{Launch, NodeId};
+use breakeven_ir::{Kernel, Launch, NodeId};
 use breakeven_plan::{DeviceId, Plan, Step};
 
 use crate::ExecError;
@@ -33,8 +34,10 @@ pub(crate) struct Stage {
     pub reads: Vec<Taken>,
     /// Slots whose bytes are taken in place after the submission, on such a device.
     pub exports: Vec<(usize, u64, Taken)>,
-    /// Index after the last step of the plan that belongs to it.
-    pub end: usize,
+    /// The steps of the plan that belong to it.
+    pub steps: Range<usize>,
+    /// It is waited for before anything else is submitted, so that its failure is told from any other's.
+    pub alone: bool,
 }
 
 /// Where uploaded bytes come from.
@@ -58,7 +61,16 @@ pub(crate) enum Taken {
 impl Executable {
     /// Compile every segment of `plan`; `devices` by [`DeviceId`].
     pub fn new(plan: Arc<Plan>, devices: &[Option<Arc<dyn Device>>]) -> Result<Executable, ExecError> {
-        let mut builder = Builder { plan: &plan, devices, stages: Vec::new(), open: None, moves: 0 };
+        Executable::isolating(plan, devices, &|_, _| false)
+    }
+
+    /// As [`Executable::new`], with a submission of its own for each kernel that is `doubted` on its device.
+    pub fn isolating(
+        plan: Arc<Plan>,
+        devices: &[Option<Arc<dyn Device>>],
+        doubted: &dyn Fn(DeviceId, &Kernel) -> bool,
+    ) -> Result<Executable, ExecError> {
+        let mut builder = Builder { plan: &plan, devices, doubted, stages: Vec::new(), open: None, moves: 0 };
         let mut next = 0;
         while next < plan.steps.len() {
             next = builder.step(next)?;
@@ -74,6 +86,14 @@ impl Executable {
         &self.plan
     }
 
+    /// What `device` computes in the steps that an [`ExecError`] names.
+    pub fn kernels(&self, device: DeviceId, during: Range<usize>) -> impl Iterator<Item = &Kernel> {
+        self.plan.steps[during].iter().filter_map(move |step| match step {
+            Step::Run { device: on, launch } if *on == device => Some(&launch.kernel),
+            _ => None,
+        })
+    }
+
     /// Submissions one run makes.
     pub fn submissions(&self) -> usize {
         self.stages.len()
@@ -83,6 +103,7 @@ impl Executable {
 struct Builder<'a> {
     plan: &'a Plan,
     devices: &'a [Option<Arc<dyn Device>>],
+    doubted: &'a dyn Fn(DeviceId, &Kernel) -> bool,
     stages: Vec<Stage>,
     open: Option<Open>,
     moves: usize,
@@ -97,7 +118,8 @@ struct Open {
     uploads: Vec<(Given, usize)>,
     reads: Vec<Taken>,
     exports: Vec<(usize, u64, Taken)>,
-    end: usize,
+    steps: Range<usize>,
+    alone: bool,
 }
 
 impl Builder<'_> {
@@ -109,12 +131,17 @@ impl Builder<'_> {
             Step::Copy { .. } => return self.copies(index),
             Step::Run { device, launch } => {
                 // What was handed out must not be written again, so nothing of that stage may come after it.
-                if self.open.as_ref().is_some_and(|open| !open.exports.is_empty()) {
+                let alone = (self.doubted)(*device, &launch.kernel);
+                if alone || self.open.as_ref().is_some_and(|open| !open.exports.is_empty()) {
                     self.close()?;
                 }
                 let open = self.on(index, *device)?;
+                open.alone = alone;
                 let launch = open.renumber(launch);
                 open.segment.steps.push(SegmentStep::Launch(Box::new(launch)));
+                if alone {
+                    self.close()?;
+                }
             }
         }
         Ok(index + 1)
@@ -170,16 +197,16 @@ impl Builder<'_> {
         if self.open.as_ref().is_some_and(|o| o.device != device) {
             self.close()?;
         }
-        let open = self.open.get_or_insert_with(|| Open::new(device));
-        open.end = index + 1;
+        let open = self.open.get_or_insert_with(|| Open::new(device, index));
+        open.steps.end = index + 1;
         Ok(open)
     }
 
     fn close(&mut self) -> Result<(), ExecError> {
         let Some(open) = self.open.take() else { return Ok(()) };
         let prepared = self.device(open.device)?.prepare(&open.segment).map_err(ExecError::of(open.device))?;
-        let Open { device, slots, imports, uploads, reads, exports, end, .. } = open;
-        self.stages.push(Stage { device, prepared, slots, imports, uploads, reads, exports, end });
+        let Open { device, slots, imports, uploads, reads, exports, steps, alone, .. } = open;
+        self.stages.push(Stage { device, prepared, slots, imports, uploads, reads, exports, steps, alone });
         Ok(())
     }
 
@@ -190,7 +217,7 @@ impl Builder<'_> {
 }
 
 impl Open {
-    fn new(device: DeviceId) -> Open {
+    fn new(device: DeviceId, step: usize) -> Open {
         Open {
             device,
             segment: Segment::default(),
@@ -199,7 +226,8 @@ impl Open {
             uploads: Vec::new(),
             reads: Vec::new(),
             exports: Vec::new(),
-            end: 0,
+            steps: step..step,
+            alone: false,
         }
     }
 

@@ -1,5 +1,7 @@
 //! What can fail while a plan is carried out.
 
+use std::ops::Range;
+
 use breakeven_device::DeviceError;
 use breakeven_ir::NodeId;
 use breakeven_plan::DeviceId;
@@ -15,6 +17,8 @@ pub enum ExecError {
         device: DeviceId,
         /// How.
         source: DeviceError,
+        /// The steps of the plan that it was doing; none where it failed outside of a submission.
+        during: Range<usize>,
     },
     /// An input's bytes were not given where the plan needs them.
     #[error("input {} was not given", node.0)]
@@ -33,6 +37,11 @@ pub enum ExecError {
 impl ExecError {
     /// A failure of `device`.
     pub fn of(device: DeviceId) -> impl Fn(DeviceError) -> ExecError {
-        move |source| ExecError::Device { device, source }
+        ExecError::during(device, 0..0)
+    }
+
+    /// A failure of `device` during these steps of the plan.
+    pub fn during(device: DeviceId, steps: Range<usize>) -> impl Fn(DeviceError) -> ExecError {
+        move |source| ExecError::Device { device, source, during: steps.clone() }
     }
 }

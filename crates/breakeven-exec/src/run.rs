@@ -1,6 +1,7 @@
 //! One run of an executable: buffers are bound, stages submitted, results taken.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,6 +70,8 @@ pub struct Running {
 #[derive(Debug)]
 pub(crate) struct Submitted {
     pub device: DeviceId,
+    /// The steps of the plan that it does.
+    pub steps: Range<usize>,
     pub ticket: Ticket,
     pub reads: Vec<(Taken, ReadCell)>,
 }
@@ -137,9 +140,12 @@ impl Run<'_> {
         let cells = reads.iter().map(|(_, cell)| cell.clone()).collect();
         let ticket =
             self.submit(stage, &Binding { buffers, uploads, reads: cells, timed: self.executable.is_timed() })?;
-        self.running.pending.push(Submitted { device: stage.device, ticket, reads });
+        self.running.pending.push(Submitted { device: stage.device, steps: stage.steps.clone(), ticket, reads });
+        if stage.alone {
+            self.settle(self.running.pending.len() - 1)?;
+        }
         stage.exports.iter().try_for_each(|&(slot, bytes, taken)| self.export(stage, slot, bytes, taken))?;
-        self.release(stage.end);
+        self.release(stage.steps.end);
         Ok(())
     }
 
@@ -158,7 +164,7 @@ impl Run<'_> {
                         None => std::thread::sleep(Duration::from_micros(50)),
                     }
                 }
-                result => return result.map_err(ExecError::of(stage.device)),
+                result => return result.map_err(ExecError::during(stage.device, stage.steps.clone())),
             }
         }
     }
@@ -280,12 +286,11 @@ impl Running {
 
     fn wait(&mut self, submitted: &Submitted, deadline: Deadline) -> Result<Vec<(Taken, HostBytes)>, ExecError> {
         let device = submitted.device;
-        let timing = self.executable.device(device).wait(submitted.ticket, deadline).map_err(ExecError::of(device))?;
+        let failed = ExecError::during(device, submitted.steps.clone());
+        let timing = self.executable.device(device).wait(submitted.ticket, deadline).map_err(&failed)?;
         self.stages.push(StageTiming { device, timing });
         let early = || DeviceError::Driver("said it was done before the bytes it reads had arrived".to_owned());
-        let one = |(taken, cell): &(Taken, ReadCell)| {
-            Ok((*taken, cell.take().ok_or_else(early).map_err(ExecError::of(device))?))
-        };
+        let one = |(taken, cell): &(Taken, ReadCell)| Ok((*taken, cell.take().ok_or_else(early).map_err(&failed)?));
         submitted.reads.iter().map(one).collect()
     }
 }

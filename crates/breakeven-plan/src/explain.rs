@@ -7,7 +7,7 @@ use breakeven_ir::{AttentionKernel, ConvKernel, Kernel, Layout, Precision, Shape
 use crate::{Decision, Flip, Parts, Plan};
 
 /// A kernel in words.
-pub(crate) fn describe(kernel: &Kernel) -> String {
+pub fn describe(kernel: &Kernel) -> String {
     let fused = |rows: usize| if rows == 0 { String::new() } else { format!(" with {rows} fused") };
     let shape = |layout: &Layout| layout.shape.to_string();
     match kernel {

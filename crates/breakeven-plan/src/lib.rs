@@ -31,6 +31,7 @@ pub use cost::CostModel;
 pub use curve::{Cost, Curve, Knot};
 pub use decision::{Decision, Flip, Parts, Reason};
 pub use error::PlanError;
+pub use explain::describe;
 pub use freeze::Frozen;
 pub use fuse::fuse;
 pub use machine::{DeviceId, DeviceView, Home, Machine, Place, Policy, Source, never_lowers};

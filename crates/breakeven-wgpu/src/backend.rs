@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use breakeven_device::{Backend, Copier, Device, DeviceError, DeviceInfo, DeviceKind, Result};
 
@@ -85,6 +85,7 @@ pub struct WgpuBackend {
     instance: wgpu::Instance,
     adapters: Vec<(wgpu::Adapter, DeviceInfo)>,
     options: WgpuOptions,
+    start: Instant,
 }
 
 impl WgpuBackend {
@@ -100,7 +101,7 @@ impl WgpuBackend {
             (a, info)
         });
         let adapters = adapters.collect();
-        WgpuBackend { instance, adapters, options }
+        WgpuBackend { instance, adapters, options, start: Instant::now() }
     }
 
     /// Indices of the adapters that are programs on the host's processor, such as lavapipe and `SwiftShader`.
@@ -132,6 +133,10 @@ impl Backend for WgpuBackend {
 
     fn open(&self, index: usize) -> Result<Arc<dyn Device>> {
         Ok(Arc::new(self.open_device(index)?))
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
     }
 }
 

@@ -17,7 +17,7 @@ use crate::backend::WgpuOptions;
 use crate::errors::{lock, panic_text, ready};
 use crate::flight::Flight;
 use crate::kernels::{launch_of, lowers, plan};
-use crate::memory::Gpu;
+use crate::memory::{Gpu, WgpuMemory};
 use crate::pipeline::Pipelines;
 use crate::prepared::WgpuPrepared;
 use crate::straight::read_into;
@@ -237,6 +237,18 @@ impl Device for WgpuDevice {
                 Status::Pending => {}
             }
         }
+    }
+
+    fn drain(&self, deadline: Deadline) -> Result<()> {
+        self.gpu.verdict.check()?;
+        loop {
+            let Some(newest) = lock(&self.flight).newest_ticket() else { return Ok(()) };
+            self.wait(newest, deadline)?;
+        }
+    }
+
+    fn owns(&self, buffer: &Buffer) -> bool {
+        buffer.memory::<WgpuMemory>().is_some_and(|memory| memory.is_of(&self.gpu))
     }
 
     fn read_into(&self, buffer: &Buffer, to: &mut [u8], deadline: Deadline) -> Option<Result<()>> {

@@ -136,6 +136,11 @@ impl Flight {
         self.pending.get(&ticket.0).map(|s| s.index.clone())
     }
 
+    /// The newest submission that is pending.
+    pub fn newest_ticket(&self) -> Option<Ticket> {
+        self.pending.keys().next_back().map(|id| Ticket(*id))
+    }
+
     /// Index of the newest submission that is pending.
     pub fn newest(&self) -> Option<wgpu::SubmissionIndex> {
         self.pending.values().next_back().map(|s| s.index.clone())

@@ -27,4 +27,4 @@ pub use backend::{Limits, WgpuBackend, WgpuOptions};
 pub use counters::Counters;
 pub use device::WgpuDevice;
 pub use kernels::compile_custom;
-pub use self_test::{SelfTestVerdict, self_test};
+pub use self_test::{SelfTestVerdict, first_failure, self_test};

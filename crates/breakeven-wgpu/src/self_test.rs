@@ -7,8 +7,6 @@ use breakeven_device::{
 };
 use breakeven_ir::{DType, Element, Expr, Fold, Kernel, Launch, Layout, Map, Operand, ReduceRows, Row, Shape};
 
-use crate::WgpuDevice;
-
 /// One question and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelfTestVerdict {
@@ -18,7 +16,7 @@ pub struct SelfTestVerdict {
     pub failure: Option<String>,
 }
 
-type Question = fn(&WgpuDevice) -> Result<Option<String>>;
+type Question = fn(&dyn Device) -> Result<Option<String>>;
 
 const QUESTIONS: [(&str, Question); 7] = [
     ("barriers hold: a tree sum of 1 to 64 is 2080", tree_sum),
@@ -31,16 +29,24 @@ const QUESTIONS: [(&str, Question); 7] = [
 ];
 
 /// Asks an adapter all questions. A failure names what came and what should have.
-pub fn self_test(device: &WgpuDevice) -> Vec<SelfTestVerdict> {
-    let ask = |&(name, question): &(&'static str, Question)| SelfTestVerdict {
+pub fn self_test(device: &dyn Device) -> Vec<SelfTestVerdict> {
+    verdicts(device).collect()
+}
+
+/// The first question that a device answers wrong; the others are not asked.
+pub fn first_failure(device: &dyn Device) -> Option<SelfTestVerdict> {
+    verdicts(device).find(|verdict| verdict.failure.is_some())
+}
+
+fn verdicts(device: &dyn Device) -> impl Iterator<Item = SelfTestVerdict> {
+    QUESTIONS.iter().map(|(name, question)| SelfTestVerdict {
         name,
         failure: question(device).unwrap_or_else(|e| Some(e.to_string())),
-    };
-    QUESTIONS.iter().map(ask).collect()
+    })
 }
 
 /// Runs one kernel over dense inputs; the bytes of its first output.
-fn run(device: &WgpuDevice, kernel: Kernel, inputs: Vec<HostBytes>, bytes: u64) -> Result<HostBytes> {
+fn run(device: &dyn Device, kernel: Kernel, inputs: Vec<HostBytes>, bytes: u64) -> Result<HostBytes> {
     let count = inputs.len();
     let alloc = |bytes| device.alloc(bytes, MemoryKind::Resident);
     let mut buffers = inputs.iter().map(|b| alloc(b.len() as u64)).collect::<Result<Vec<_>>>()?;
@@ -60,13 +66,13 @@ fn row(name: &str) -> Expr {
     Expr::row(Row::named(name).expect("the row is in the table"), DType::F32)
 }
 
-fn map(device: &WgpuDevice, expr: Expr, inputs: &[&[f32]]) -> Result<HostBytes> {
+fn map(device: &dyn Device, expr: Expr, inputs: &[&[f32]]) -> Result<HostBytes> {
     let n = inputs[0].len();
     let inputs = inputs.iter().map(|x| HostBytes::from_vec(x.to_vec())).collect();
     run(device, Kernel::Map(Map::dense(expr, vec![], n)), inputs, 4 * n as u64)
 }
 
-fn sum(device: &WgpuDevice, values: Vec<f32>) -> Result<f32> {
+fn sum(device: &dyn Device, values: Vec<f32>) -> Result<f32> {
     let operand = |shape: Shape| Operand::new(DType::F32, Layout::dense(shape));
     let kernel = Kernel::Reduce(ReduceRows {
         fold: Fold::Sum,
@@ -85,17 +91,17 @@ fn unless_equal<T: PartialEq + std::fmt::Debug + ?Sized>(got: &T, want: &T) -> O
     (got != want).then(|| format!("it gave {got:?} and not {want:?}"))
 }
 
-fn tree_sum(device: &WgpuDevice) -> Result<Option<String>> {
+fn tree_sum(device: &dyn Device) -> Result<Option<String>> {
     Ok(unless_equal(&sum(device, (1..=64u8).map(f32::from).collect())?, &2080.0))
 }
 
 /// Long enough to be folded in chunks, whose results a second dispatch folds. All partial sums are exact.
-fn two_stages(device: &WgpuDevice) -> Result<Option<String>> {
+fn two_stages(device: &dyn Device) -> Result<Option<String>> {
     let values: Vec<f32> = (0..64 * 1024u32).map(|i| if i % 16 == 0 { ((i / 16) + 1) as f32 } else { 0.0 }).collect();
     Ok(unless_equal(&sum(device, values)?, &8_390_656.0))
 }
 
-fn nan_is_kept(device: &WgpuDevice) -> Result<Option<String>> {
+fn nan_is_kept(device: &dyn Device) -> Result<Option<String>> {
     let (x, y) = ([f32::NAN, 1.0, f32::NAN, -1.0], [1.0, f32::NAN, f32::NAN, 2.0]);
     let relu: Vec<bool> = map(device, row("relu"), &[&x])?.elements::<f32>().iter().map(|v| v.is_nan()).collect();
     let both = map(device, row("maximum"), &[&x, &y])?;
@@ -103,12 +109,12 @@ fn nan_is_kept(device: &WgpuDevice) -> Result<Option<String>> {
     Ok(unless_equal(&(relu, both), &(vec![true, false, true, false], vec![true, true, true, false])))
 }
 
-fn pow_keeps_signs(device: &WgpuDevice) -> Result<Option<String>> {
+fn pow_keeps_signs(device: &dyn Device) -> Result<Option<String>> {
     let got = map(device, row("pow"), &[&[-2.0, -2.0, 0.0, 1.0], &[3.0, 2.0, 0.0, f32::NAN]])?;
     Ok(unless_equal(got.elements::<f32>(), [-8.0, 4.0, 1.0, 1.0].as_slice()))
 }
 
-fn denormals_are_copied(device: &WgpuDevice) -> Result<Option<String>> {
+fn denormals_are_copied(device: &dyn Device) -> Result<Option<String>> {
     let x = [f32::from_bits(1), -f32::from_bits(77), f32::MIN_POSITIVE / 2.0, 0.0];
     let got = map(device, Expr::identity(DType::F32), &[&x])?;
     let bits: Vec<u32> = got.elements::<f32>().iter().map(|v| v.to_bits()).collect();
@@ -116,7 +122,7 @@ fn denormals_are_copied(device: &WgpuDevice) -> Result<Option<String>> {
 }
 
 /// A transposing copy writes one element with each invocation: 66,000 groups of 256.
-fn many_groups(device: &WgpuDevice) -> Result<Option<String>> {
+fn many_groups(device: &dyn Device) -> Result<Option<String>> {
     let (rows, columns) = (66_000, 256);
     let shape = Shape::from([rows, columns]);
     let source = Layout::dense([columns]).broadcast(&shape).expect("a row broadcasts over rows");
@@ -130,12 +136,13 @@ fn many_groups(device: &WgpuDevice) -> Result<Option<String>> {
     });
     let values: Vec<i32> = (0..columns as i32).collect();
     let got = run(device, kernel, vec![HostBytes::from_vec(values)], 4 * (rows * columns) as u64)?;
-    let wrong = got.elements::<i32>().iter().enumerate().find(|(i, v)| **v != (columns - 1 - i % columns) as i32);
-    Ok(wrong.map(|(i, v)| format!("element {i} is {v}")))
+    let backwards: Vec<i32> = (0..columns as i32).rev().collect();
+    let wrong = got.elements::<i32>().chunks_exact(columns).position(|row| row != backwards);
+    Ok(wrong.map(|row| format!("row {row} is wrong")))
 }
 
-fn read_back(device: &WgpuDevice) -> Result<Option<String>> {
-    fn bytes<T: Element>(device: &WgpuDevice, values: Vec<T>) -> Result<Vec<u8>> {
+fn read_back(device: &dyn Device) -> Result<Option<String>> {
+    fn bytes<T: Element>(device: &dyn Device, values: Vec<T>) -> Result<Vec<u8>> {
         let kernel = Kernel::Map(Map::dense(Expr::identity(T::DTYPE), vec![], values.len()));
         let bytes = size_of_val(values.as_slice()) as u64;
         Ok(run(device, kernel, vec![HostBytes::from_vec(values)], bytes)?.to_vec())

@@ -1,5 +1,6 @@
 //! Building engines.
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use breakeven_cpu::{CpuDevice, CpuOptions};
-use breakeven_device::Device;
+use breakeven_device::{Backend, Device};
 use breakeven_plan::{DeviceProfile, Profile, Prospect};
 use etcetera::{BaseStrategy, choose_base_strategy};
 
@@ -21,7 +22,7 @@ use crate::settings::{Cache, Settings};
 use crate::{Engine, Error, Precision, Result};
 
 /// Says how an engine is to be.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct EngineBuilder {
     options: EngineOptions,
     threads: Option<usize>,
@@ -30,6 +31,7 @@ pub struct EngineBuilder {
     software: bool,
     webgpu_limits: bool,
     devices: Vec<(Arc<dyn Device>, Option<DeviceProfile>)>,
+    backends: Vec<Arc<dyn Backend>>,
     profile: Option<Profile>,
     cpu_profile: Option<DeviceProfile>,
     cache: Cache,
@@ -50,7 +52,7 @@ impl EngineBuilder {
         let Settings { cache, gpus, software, threads, deadline, precision, debug } = settings;
         (self.cache, self.no_gpus, self.software) = (cache, !gpus, software);
         self.threads = threads.map(NonZeroUsize::get);
-        self.options.deadline = deadline.unwrap_or(EngineOptions::default().deadline);
+        self.options.deadline = deadline;
         (self.options.fuse, self.options.precision) = (!debug, precision);
         self
     }
@@ -99,6 +101,12 @@ impl EngineBuilder {
         self
     }
 
+    /// One more driver, whose devices are found, tested, measured and opened again after a loss as GPUs are, and before them.
+    pub fn backend(mut self, backend: Arc<dyn Backend>) -> EngineBuilder {
+        self.backends.push(backend);
+        self
+    }
+
     /// What was measured of the CPU, instead of what is on disk.
     pub fn cpu_profile(mut self, profile: DeviceProfile) -> EngineBuilder {
         self.cpu_profile = Some(profile);
@@ -123,9 +131,10 @@ impl EngineBuilder {
         self
     }
 
-    /// How long a read may take where the caller names no deadline.
+    /// How long a wait for a device may take where the caller names no deadline: 20 times what was predicted, and 10 seconds at
+    /// least, unless it is said here. When it has passed, the work goes to another device.
     pub fn deadline(mut self, deadline: Duration) -> EngineBuilder {
-        self.options.deadline = deadline;
+        self.options.deadline = Some(deadline);
         self
     }
 
@@ -182,11 +191,19 @@ impl EngineBuilder {
             ));
         }
         let prospect = Prospect::of(stored.as_ref());
-        let (software, webgpu_limits) = (self.software, self.webgpu_limits);
-        let search = (!self.no_gpus).then(|| Search { software, webgpu_limits, stored, file: file.clone() });
+        let (software, webgpu_limits, gpus) = (self.software, self.webgpu_limits, !self.no_gpus);
+        let is_needed = gpus || !self.backends.is_empty();
+        let backends = self.backends;
+        let search = is_needed.then(|| Search { gpus, backends, software, webgpu_limits, stored, file: file.clone() });
         let devices = Arc::new(Devices::new(entries, search, notes));
         let (plans, options) = (Plans::default(), self.options);
         Ok(Engine(Arc::new(Shared { devices, plans, options, memory_limit, file, prospect })))
+    }
+}
+
+impl fmt::Debug for EngineBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineBuilder").field("options", &self.options).finish_non_exhaustive()
     }
 }
 

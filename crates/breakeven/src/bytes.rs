@@ -46,7 +46,7 @@ impl Tensor {
             return Ok(Vec::new());
         }
         self.0.engine.room(spec)?;
-        let (value, bytes) = self.0.engine.read(self, self.0.engine.deadline())?;
+        let (value, bytes) = self.0.engine.read(self, self.0.engine.patience())?;
         Ok(value.dense_bytes(&bytes))
     }
 
@@ -58,7 +58,7 @@ impl Tensor {
             return Ok(HostBytes::from_vec(Vec::<u8>::new()));
         }
         self.0.engine.room(spec)?;
-        let (value, bytes) = self.0.engine.read(self, self.0.engine.deadline())?;
+        let (value, bytes) = self.0.engine.read(self, self.0.engine.patience())?;
         Ok(value.dense_host(&bytes))
     }
 }

@@ -10,9 +10,10 @@ use breakeven_plan::{DeviceId, DeviceView, Home, Machine, Policy, plan};
 
 use crate::devices::{Entry, Snapshot};
 use crate::engine::Shared;
+use crate::failure::Failure;
 use crate::small::Small;
 use crate::trace::{Trace, home};
-use crate::{Engine, Error, Result};
+use crate::{Engine, Error};
 
 /// How many plans are kept.
 const KEPT: usize = 256;
@@ -49,12 +50,12 @@ impl Engine {
         trace: &Trace,
         read: Vec<bool>,
         policy: Policy,
-    ) -> Result<Arc<Executable>> {
+    ) -> Result<Arc<Executable>, Failure> {
         let Shared { plans, prospect, .. } = &*self.0;
         if policy.frozen.as_ref().is_some_and(|frozen| !frozen.is_on_host()) {
             self.0.devices.look();
         }
-        let home = home(&trace.inputs, read);
+        let home = home(&trace.inputs, devices, read);
         let key = trace.graph.fingerprint();
         let same =
             |k: &&Known| k.version == devices.version && k.graph == trace.graph && k.home == home && k.policy == policy;
@@ -83,6 +84,12 @@ impl Engine {
 }
 
 impl Plans {
+    /// Forgets all plans, which keep the devices open that they were made for.
+    pub fn forget(&self) {
+        *self.lock() = Kept::default();
+        self.small.clear();
+    }
+
     fn keep(&self, key: u64, known: Known) {
         let mut kept = self.lock();
         if kept.count >= KEPT {
@@ -106,7 +113,7 @@ fn is_on_host(trace: &Trace) -> bool {
 }
 
 /// Plan and compile.
-fn make(devices: &Snapshot, graph: &Graph, home: &Home, policy: &Policy) -> Result<Executable> {
+fn make(devices: &Snapshot, graph: &Graph, home: &Home, policy: &Policy) -> Result<Executable, Failure> {
     let open: Vec<Option<Arc<dyn Device>>> = devices.ids().map(|id| devices.device(id)).collect();
     let pairs = || devices.entries().iter().zip(&open);
     let answers: Vec<_> = pairs().map(|(entry, device)| answer(entry, device.as_ref())).collect();
@@ -115,18 +122,20 @@ fn make(devices: &Snapshot, graph: &Graph, home: &Home, policy: &Policy) -> Resu
     let machine = Machine {
         devices: pairs()
             .zip(answers.iter().zip(&ways))
-            .map(|((entry, device), (supports, lowers))| DeviceView {
+            .zip(devices.ids())
+            .map(|(((entry, device), (supports, lowers)), id)| DeviceView {
                 name: entry.name.clone(),
                 caps: device.as_ref().map_or(&unlimited, |d| d.caps()),
                 profile: &entry.profile,
                 supports,
                 lowers,
-                automatic: entry.is_automatic(),
+                automatic: devices.is_automatic(id),
             })
             .collect(),
     };
     let plan = plan(graph, home, policy, &machine).map_err(|e| Error::Placement(e.to_string()))?;
-    Executable::new(Arc::new(plan), &open).map_err(|e| devices.name(e))
+    let doubted = |id: DeviceId, kernel: &Kernel| devices.entry(id).record.doubts(kernel);
+    Executable::isolating(Arc::new(plan), &open, &doubted).map_err(Failure::before_running)
 }
 
 /// How a device makes products of lower precision, asked by the planner.
@@ -138,9 +147,16 @@ fn lowers(device: Option<&Arc<dyn Device>>) -> impl Fn(&Kernel) -> Option<&'stat
 fn answer<'a>(
     entry: &'a Entry,
     device: Option<&'a Arc<dyn Device>>,
-) -> impl Fn(&Kernel) -> std::result::Result<(), Unsupported> + Sync + 'a {
+) -> impl Fn(&Kernel) -> Result<(), Unsupported> + Sync + 'a {
     move |kernel| match device {
+        Some(_) if entry.record.bans(kernel) => {
+            Err(Unsupported(format!("this kernel lost {} twice and is quarantined", entry.name)))
+        }
         Some(device) => device.supports(kernel),
-        None => Err(Unsupported(format!("{} is {:?}", entry.name, entry.state))),
+        None => Err(Unsupported(format!(
+            "{} is not open: {}",
+            entry.name,
+            entry.state.problem().unwrap_or("it is left out of this call")
+        ))),
     }
 }

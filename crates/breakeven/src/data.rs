@@ -6,6 +6,7 @@ use std::sync::Arc;
 use breakeven_device::{Deadline, HostBytes};
 use breakeven_ir::{CallError, DType, Element, Shape, Spec};
 
+use crate::patience::Patience;
 use crate::tensor::State;
 use crate::value::Value;
 use crate::{Engine, Error, Result, Tensor};
@@ -47,15 +48,15 @@ impl Tensor {
     /// deadline. When a value is kept is told at [`Tensor::read_into`].
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         // The clock is read for work alone that is not small.
-        self.elements_by(|| self.0.engine.deadline())
+        self.elements_by(|| self.0.engine.patience())
     }
 
     /// The elements in row-major order, or `Timeout` once the deadline has passed.
     pub fn to_vec_by<T: Element>(&self, deadline: Deadline) -> Result<Vec<T>> {
-        self.elements_by(|| deadline)
+        self.elements_by(|| Patience::Callers(deadline))
     }
 
-    fn elements_by<T: Element>(&self, deadline: impl FnOnce() -> Deadline) -> Result<Vec<T>> {
+    fn elements_by<T: Element>(&self, patience: impl FnOnce() -> Patience) -> Result<Vec<T>> {
         let spec = self.typed::<T>()?;
         if spec.shape.is_empty() {
             return Ok(Vec::new());
@@ -66,7 +67,7 @@ impl Tensor {
             return all;
         }
         let mut all = vec![T::default(); spec.shape.elements()];
-        engine.bring(self, &mut all, deadline())?;
+        engine.bring(self, &mut all, patience())?;
         Ok(all)
     }
 
@@ -84,7 +85,7 @@ impl Tensor {
         self.typed::<T>()?;
         if elements > 0 {
             self.0.engine.room(spec)?;
-            return self.0.engine.read_into(self, out, || deadline);
+            return self.0.engine.read_into(self, out, || Patience::Callers(deadline));
         }
         Ok(())
     }
@@ -92,13 +93,13 @@ impl Tensor {
     /// The elements in row-major order, as a `Future`; devices work meanwhile.
     pub fn read<T: Element>(&self) -> impl Future<Output = Result<Vec<T>>> + Send + 'static {
         let tensor = self.clone();
-        let deadline = self.0.engine.deadline();
-        let started = self.typed::<T>().map(|_| ()).and_then(|()| self.0.engine.start(self, deadline));
+        let patience = self.0.engine.patience();
+        let started = self.typed::<T>().map(|_| ()).and_then(|()| self.0.engine.start(self, patience));
         async move {
             if let Some(pending) = started? {
                 pending.finish().await;
             }
-            tensor.to_vec_by(deadline)
+            tensor.elements_by(|| patience)
         }
     }
 
@@ -109,7 +110,7 @@ impl Tensor {
             return Err(CallError::new("item", format!("the tensor has {elements} elements, not one")).into());
         }
         let mut one = [T::default()];
-        self.0.engine.read_into(self, &mut one, || self.0.engine.deadline())?;
+        self.0.engine.read_into(self, &mut one, || self.0.engine.patience())?;
         Ok(one[0])
     }
 

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use breakeven_device::{Buffer, Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes};
+use breakeven_device::{Buffer, Deadline, Device, DeviceInfo, DeviceKind, HostBytes};
 use breakeven_exec::ExecError;
 use breakeven_plan::{DeviceId, DeviceProfile, Profile};
 
+use crate::record::Record;
+use crate::recovery::Opener;
 use crate::search::{self, Search};
 use crate::{DeviceReport, Error, calibrate};
 
@@ -17,10 +19,15 @@ use crate::{DeviceReport, Error, calibrate};
 pub enum DeviceState {
     /// Open, tested and measured.
     Ready,
-    /// A wait ran out. It is left alone; its memory stays reserved until the driver ends the work.
+    /// A wait ran out. Nothing is placed on it that does not name it, and its memory stays reserved until its work ends. When that
+    /// ends in time, it is ready again; else it is opened anew.
     Suspect(String),
-    /// It is gone, and its buffers with it.
+    /// It is gone, and its buffers with it; it is being opened again in the background.
+    Reopening(String),
+    /// It is gone, and its buffers with it, and nobody knows how to open it again.
     Lost(String),
+    /// It failed too often within a minute. It is left alone until [`Engine::readmit`](crate::Engine::readmit).
+    Quarantined(String),
     /// It cannot be used, and why.
     Unusable(String),
 }
@@ -30,8 +37,17 @@ impl DeviceState {
     pub fn problem(&self) -> Option<&str> {
         match self {
             DeviceState::Ready => None,
-            DeviceState::Suspect(why) | DeviceState::Lost(why) | DeviceState::Unusable(why) => Some(why),
+            DeviceState::Suspect(why)
+            | DeviceState::Reopening(why)
+            | DeviceState::Lost(why)
+            | DeviceState::Quarantined(why)
+            | DeviceState::Unusable(why) => Some(why),
         }
+    }
+
+    /// Its memory is there, and work that names it is tried.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, DeviceState::Ready | DeviceState::Suspect(_))
     }
 }
 
@@ -46,6 +62,10 @@ pub(crate) struct Entry {
     pub device: Option<Arc<dyn Device>>,
     pub profile: DeviceProfile,
     pub state: DeviceState,
+    /// How it is opened again.
+    pub opener: Option<Opener>,
+    /// Why it was trusted less, by and by.
+    pub record: Record,
 }
 
 /// All devices, shared with the thread that looks for more.
@@ -65,6 +85,8 @@ struct Registry {
     names: Arc<[String]>,
     looking: Looking,
     notes: BTreeSet<String>,
+    /// Threads that wait for a device or open it again.
+    recovering: usize,
     /// Counts changes, so that plans know for which devices they were made.
     version: u64,
 }
@@ -84,6 +106,37 @@ enum Looking {
 pub(crate) struct Snapshot {
     entries: Arc<Vec<Entry>>,
     pub version: u64,
+    without: Without,
+}
+
+/// What one call does without, because it failed there: a bit for each device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Without {
+    /// Nothing is placed there.
+    unused: u16,
+    /// What is there does not count either.
+    gone: u16,
+}
+
+impl Without {
+    /// It refused: nothing more is placed there. At the second time, it is gone.
+    pub fn place_on(&mut self, id: DeviceId) {
+        if self.unused & bit(id) != 0 {
+            self.gone |= bit(id);
+        }
+        self.unused |= bit(id);
+    }
+
+    /// It is as if it were not there.
+    pub fn use_of(&mut self, id: DeviceId) {
+        self.unused |= bit(id);
+        self.gone |= bit(id);
+    }
+}
+
+/// The few devices past the sixteenth share a bit.
+fn bit(id: DeviceId) -> u16 {
+    1 << id.0.min(15)
 }
 
 impl Devices {
@@ -93,7 +146,8 @@ impl Devices {
         let names = names(&entries);
         let is_waiting = AtomicBool::new(search.is_some());
         let looking = search.map_or(Looking::Ended, Looking::Waits);
-        let registry = Mutex::new(Registry { entries: Arc::new(entries), names, looking, notes, version: 0 });
+        let registry =
+            Mutex::new(Registry { entries: Arc::new(entries), names, looking, notes, recovering: 0, version: 0 });
         Devices { registry, version: AtomicU64::new(0), is_waiting, changed: Condvar::new() }
     }
 
@@ -136,7 +190,7 @@ impl Devices {
 
     pub fn snapshot(&self) -> Snapshot {
         let registry = self.lock();
-        Snapshot { entries: registry.entries.clone(), version: registry.version }
+        Snapshot { entries: registry.entries.clone(), version: registry.version, without: Without::default() }
     }
 
     /// Their names, by [`DeviceId`].
@@ -169,24 +223,35 @@ impl Devices {
         notes.into_iter().chain(waiting).collect()
     }
 
-    /// A device failed: no plan uses it from now on.
-    pub fn fail(&self, id: DeviceId, error: &DeviceError) {
-        let state = match error {
-            DeviceError::Timeout { .. } => DeviceState::Suspect(error.to_string()),
-            _ => DeviceState::Lost(error.to_string()),
-        };
+    /// Changes one device, unless another one was opened in its place since; with what is to be noted.
+    pub fn amend<T>(
+        &self,
+        id: DeviceId,
+        device: Option<&Arc<dyn Device>>,
+        amend: impl FnOnce(&mut Entry) -> (Option<String>, T),
+    ) -> Option<T> {
         self.change(|registry| {
             let entry = &mut Arc::make_mut(&mut registry.entries)[id.0];
-            registry.notes.insert(format!("{}: {error}; its work goes to the other devices", entry.name));
-            entry.state = state;
-        });
+            if device.is_some_and(|device| !entry.is(device)) {
+                return None;
+            }
+            let (note, answer) = amend(entry);
+            registry.notes.extend(note.map(|note| format!("{}: {note}", entry.name)));
+            Some(answer)
+        })
     }
 
-    /// Begin the search and block until it has ended; gives the time waited when the deadline passes first.
+    /// One more thread waits for a device or opens it, or one fewer.
+    pub fn recovering(&self, begins: bool) {
+        self.change(|registry| if begins { registry.recovering += 1 } else { registry.recovering -= 1 });
+    }
+
+    /// Begin the search and block until it has ended and no device is being opened again; gives the time waited when the deadline
+    /// passes first.
     pub fn wait(self: &Arc<Devices>, deadline: Deadline) -> Result<(), Duration> {
         self.look();
         let mut registry = self.lock();
-        while matches!(registry.looking, Looking::Runs) {
+        while matches!(registry.looking, Looking::Runs) || registry.recovering > 0 {
             if deadline.has_passed() {
                 return Err(deadline.waited());
             }
@@ -203,6 +268,8 @@ impl Devices {
             info: e.info.clone(),
             state: e.state.clone(),
             memory: e.device.as_ref().map(|d| d.memory()),
+            reopened: e.record.reopened,
+            quarantined: e.record.quarantined(),
         };
         self.snapshot().entries.iter().enumerate().map(one).collect()
     }
@@ -212,14 +279,15 @@ impl Devices {
         Profile { devices, ..Profile::new("") }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Registry)) {
+    fn change<T>(&self, change: impl FnOnce(&mut Registry) -> T) -> T {
         let mut registry = self.lock();
-        change(&mut registry);
+        let answer = change(&mut registry);
         registry.names = names(&registry.entries);
         registry.version += 1;
         self.version.store(registry.version, Ordering::Release);
         drop(registry);
         self.changed.notify_all();
+        answer
     }
 
     fn lock(&self) -> MutexGuard<'_, Registry> {
@@ -240,10 +308,42 @@ impl Snapshot {
         &self.entries[id.0]
     }
 
+    /// The same, for a call that does without some.
+    pub fn without(self, without: Without) -> Snapshot {
+        // Plans made so are known by a number that no other state of the devices has.
+        let version = self.version | u64::from(without.unused) << 32 | u64::from(without.gone) << 48;
+        Snapshot { version, without, ..self }
+    }
+
     /// The device, if it is there and can be used.
     pub fn device(&self, id: DeviceId) -> Option<Arc<dyn Device>> {
         let entry = self.entries.get(id.0)?;
-        (entry.state == DeviceState::Ready).then(|| entry.device.clone()).flatten()
+        let is_there = entry.state.is_open() && self.without.gone & bit(id) == 0;
+        is_there.then(|| entry.device.clone()).flatten()
+    }
+
+    /// Whether the buffer can be used on the device: it was not lost meanwhile.
+    pub fn has(&self, id: DeviceId, buffer: &Buffer) -> bool {
+        self.device(id).is_some_and(|device| device.owns(buffer))
+    }
+
+    /// Whether the buffer is lost for good.
+    pub fn has_lost(&self, id: DeviceId, buffer: &Buffer) -> bool {
+        let device =
+            self.entries.get(id.0).filter(|entry| entry.state.is_open()).and_then(|entry| entry.device.as_ref());
+        !device.is_some_and(|device| device.owns(buffer))
+    }
+
+    /// It may be chosen without being named.
+    pub fn is_automatic(&self, id: DeviceId) -> bool {
+        self.without.unused & bit(id) == 0 && self.entry(id).is_automatic()
+    }
+
+    /// The device that is the same piece of hardware, found through another driver.
+    pub fn twin(&self, info: &DeviceInfo) -> Option<String> {
+        let address = info.address.as_ref()?;
+        let is_same = |e: &&Entry| e.device.is_some() && e.info.address.as_ref() == Some(address);
+        self.entries.iter().find(is_same).map(|entry| entry.name.clone())
     }
 
     /// Host bytes of a value that a device keeps in the host's memory.
@@ -254,7 +354,9 @@ impl Snapshot {
     /// The user's error for a failed run.
     pub fn name(&self, error: ExecError) -> Error {
         match error {
-            ExecError::Device { device, source } => Error::Device { device: self.entry(device).name.clone(), source },
+            ExecError::Device { device, source, .. } => {
+                Error::Device { device: self.entry(device).name.clone(), source }
+            }
             other => Error::Placement(other.to_string()),
         }
     }
@@ -268,17 +370,41 @@ impl Entry {
     /// A device that can be used, with what is known of its speed.
     pub fn ready(name: String, device: Arc<dyn Device>, profile: DeviceProfile) -> Entry {
         let info = device.info().clone();
-        Entry { name, info, device: Some(device), profile, state: DeviceState::Ready }
+        Entry::of(name, info, Some(device), profile, DeviceState::Ready)
     }
 
     /// A device that was found and cannot be used.
     pub fn unusable(name: String, info: DeviceInfo, why: String) -> Entry {
         let profile = calibrate::unmeasured(&info);
-        Entry { name, info, device: None, profile, state: DeviceState::Unusable(why) }
+        Entry::of(name, info, None, profile, DeviceState::Unusable(why))
     }
 
-    /// It may be chosen without being named.
-    pub fn is_automatic(&self) -> bool {
+    fn of(
+        name: String,
+        info: DeviceInfo,
+        device: Option<Arc<dyn Device>>,
+        profile: DeviceProfile,
+        state: DeviceState,
+    ) -> Entry {
+        Entry { name, info, device, profile, state, opener: None, record: Record::default() }
+    }
+
+    /// The same, which can be opened again.
+    pub fn opened_by(self, opener: Opener) -> Entry {
+        Entry { opener: Some(opener), ..self }
+    }
+
+    /// Its next success changes what is thought of it.
+    pub fn is_in_doubt(&self) -> bool {
+        self.state != DeviceState::Ready || self.record.has_doubts()
+    }
+
+    /// It is this very device.
+    pub fn is(&self, device: &Arc<dyn Device>) -> bool {
+        self.device.as_ref().is_some_and(|own| Arc::ptr_eq(own, device))
+    }
+
+    fn is_automatic(&self) -> bool {
         self.state == DeviceState::Ready && self.info.kind != DeviceKind::Software
     }
 }

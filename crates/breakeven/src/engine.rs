@@ -33,8 +33,9 @@ pub(crate) struct Shared {
 /// What an engine was told when it was built.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// How long a read may take where the caller names no deadline.
-    pub deadline: Duration,
+    /// How long a wait for a device may take where the caller names no deadline; where nothing is said, 20 times what was predicted,
+    /// and 10 seconds at least.
+    pub deadline: Option<Duration>,
     /// Bytes that may be held to compute lost values again; a value beyond that is not recovered.
     pub recovery_bytes: u64,
     /// Whether operations share kernels. Off is for finding faults.
@@ -45,12 +46,7 @@ pub struct EngineOptions {
 
 impl Default for EngineOptions {
     fn default() -> EngineOptions {
-        EngineOptions {
-            deadline: Duration::from_mins(1),
-            recovery_bytes: 256 << 20,
-            fuse: true,
-            precision: Precision::Highest,
-        }
+        EngineOptions { deadline: None, recovery_bytes: 256 << 20, fuse: true, precision: Precision::Highest }
     }
 }
 
@@ -67,6 +63,10 @@ pub struct DeviceReport {
     pub state: DeviceState,
     /// Memory it holds, when it is open.
     pub memory: Option<Memory>,
+    /// How often it was lost and opened again.
+    pub reopened: usize,
+    /// Kernels that lost it twice, in words. They are not run there again until [`Engine::readmit`].
+    pub quarantined: Vec<String>,
 }
 
 impl Engine {
@@ -82,7 +82,8 @@ impl Engine {
         EngineBuilder::default()
     }
 
-    /// Look for GPUs, and wait until every device is open, tested and measured, or found unusable.
+    /// Look for GPUs, and wait until every device is open, tested and measured, or found unusable, and until none is being opened
+    /// again or waited for after a failure.
     pub fn ready(&self, deadline: Deadline) -> Result<()> {
         let source = |waited| breakeven_device::DeviceError::Timeout { waited, pending: 0 };
         let late = |waited| Error::Device { device: "the search for devices".to_owned(), source: source(waited) };
@@ -111,9 +112,10 @@ impl Engine {
         self.0.devices.profile()
     }
 
-    /// A deadline as this engine sets it where the caller names none.
+    /// A deadline as this engine sets it where the caller names none, for work of which nothing was predicted. Handing it in makes it
+    /// the caller's own.
     pub fn deadline(&self) -> Deadline {
-        Deadline::after(self.0.options.deadline)
+        self.patience().deadline(None)
     }
 
     /// Bytes that computing on the CPU may hold at once, where the builder or the system says so.

@@ -20,6 +20,16 @@ pub enum Error {
         /// How it failed.
         source: DeviceError,
     },
+    /// A value was on a device alone that was lost, and can neither be read nor computed again.
+    #[error(
+        "{tensor} was lost with {device}, which alone had it, and computing it again would hold more than the recovery limit"
+    )]
+    DeviceLost {
+        /// Which device.
+        device: String,
+        /// Which value: what made it, and its element type and shape.
+        tensor: String,
+    },
     /// The work cannot be placed as asked: a forced device is missing or cannot run it.
     #[error("{0}")]
     Placement(String),

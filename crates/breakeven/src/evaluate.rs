@@ -1,39 +1,44 @@
 //! Computing tensors: plan, carry out, keep what was computed, and plan again when a device fails.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use breakeven_device::{Deadline, Device, DeviceError, HostBytes};
+use breakeven_device::{Deadline, HostBytes};
 use breakeven_exec::{ExecError, Executable, Inputs, Outcome, OutputValue, Running};
 use breakeven_ir::{Element, Layout, NodeId, Op};
-use breakeven_plan::{DeviceId, Frozen, OutputPlace, Plan, Policy};
+use breakeven_plan::{Cost, DeviceId, Frozen, OutputPlace, Plan, Policy, Trust};
 
 use crate::devices::Snapshot;
+use crate::failure::{Attempts, Failure, of_device};
+use crate::patience::{Patience, limit};
 use crate::program::Call;
 use crate::report::Report;
-use crate::tensor::State;
+use crate::tensor::{Node, State};
 use crate::trace::Trace;
 use crate::value::{Copies, Recipe, Resident, Value, fetch};
-use crate::{Engine, Error, Result, Tensor};
+use crate::{Engine, Result, Tensor};
 
 impl Engine {
     /// Compute `outputs` together and leave them where they were computed.
     pub fn run(&self, outputs: &[&Tensor]) -> Result<Report> {
-        self.run_small(outputs).unwrap_or_else(|| self.run_long(outputs, self.deadline()))
+        self.run_small(outputs).unwrap_or_else(|| self.run_long(outputs, self.patience()))
     }
 
     /// Compute `outputs` together, or `Timeout` once the deadline has passed.
     pub fn run_by(&self, outputs: &[&Tensor], deadline: Deadline) -> Result<Report> {
-        self.run_small(outputs).unwrap_or_else(|| self.run_long(outputs, deadline))
+        self.run_small(outputs).unwrap_or_else(|| self.run_long(outputs, Patience::Callers(deadline)))
     }
 
-    fn run_long(&self, outputs: &[&Tensor], deadline: Deadline) -> Result<Report> {
-        self.compute(outputs, &vec![false; outputs.len()], None, deadline)
+    fn run_long(&self, outputs: &[&Tensor], patience: Patience) -> Result<Report> {
+        self.compute(outputs, &vec![false; outputs.len()], patience)
     }
 
     /// Compute `outputs` exactly where `frozen` says, which [`Plan::freeze`] wrote down: the same tensors on the same
     /// devices give the same bits. What cannot run there is an error; nothing is planned anew.
     pub fn run_frozen(&self, outputs: &[&Tensor], frozen: &Frozen) -> Result<Report> {
-        self.compute(outputs, &vec![false; outputs.len()], Some(frozen), self.deadline())
+        let devices = self.0.devices.snapshot();
+        let read = vec![false; outputs.len()];
+        self.attempt(&devices, outputs, &read, Some(frozen), self.patience()).map_err(|failure| failure.named(&devices))
     }
 
     /// How `outputs` would be computed now, and why; nothing runs.
@@ -41,7 +46,8 @@ impl Engine {
         let snapshot = self.0.devices.snapshot();
         let trace = Trace::of(outputs, &snapshot)?;
         let policy = self.policy(&trace.pins);
-        let executable = self.executable(&snapshot, &trace, vec![true; outputs.len()], policy)?;
+        let executable = self.executable(&snapshot, &trace, vec![true; outputs.len()], policy);
+        let executable = executable.map_err(|failure| failure.named(&snapshot))?;
         let plan = executable.plan().clone();
         Ok(match self.0.devices.remark() {
             Some(remark) => Arc::new(Plan { remarks: vec![remark.to_owned()], ..(*plan).clone() }),
@@ -50,23 +56,26 @@ impl Engine {
     }
 
     /// A value and its bytes on the host.
-    pub(crate) fn read(&self, tensor: &Tensor, deadline: Deadline) -> Result<(Arc<Value>, HostBytes)> {
-        self.keep_small(tensor).unwrap_or_else(|| self.read_long(tensor, deadline))
+    pub(crate) fn read(&self, tensor: &Tensor, patience: Patience) -> Result<(Arc<Value>, HostBytes)> {
+        self.keep_small(tensor).unwrap_or_else(|| self.read_long(tensor, patience))
     }
 
     /// As [`Engine::read`], of a tensor that is not among the small ones.
-    pub(crate) fn read_long(&self, tensor: &Tensor, deadline: Deadline) -> Result<(Arc<Value>, HostBytes)> {
-        // Each failed round loses a device, so there are no more rounds than devices.
-        for _ in self.0.devices.snapshot().ids() {
-            if value_of(tensor).is_none() {
-                self.compute(&[tensor], &[true], None, deadline)?;
-            }
-            let value = value_of(tensor).expect("a computed tensor has a value");
-            if let Some(bytes) = self.host_bytes(&value, deadline)? {
-                return Ok((value, bytes));
+    pub(crate) fn read_long(&self, tensor: &Tensor, patience: Patience) -> Result<(Arc<Value>, HostBytes)> {
+        let mut attempts = Attempts::at(&[tensor], patience);
+        loop {
+            let devices = attempts.devices(self);
+            let Some(value) = value_of(tensor).filter(|value| value.is_there(&devices)) else {
+                self.compute_by(&[tensor], &[true], &mut attempts)?;
+                continue;
+            };
+            match Engine::host_bytes(&value, &devices, patience) {
+                Ok(Some(bytes)) => return Ok((value, bytes)),
+                // It was lost since it was looked for.
+                Ok(None) => {}
+                Err(failure) => attempts.failed(self, &devices, failure)?,
             }
         }
-        Err(Error::Placement("every device that could hold the value was lost".to_owned()))
     }
 
     /// The elements of `tensor` in the caller's memory, which is as long.
@@ -74,32 +83,33 @@ impl Engine {
         &self,
         tensor: &Tensor,
         out: &mut [T],
-        deadline: impl FnOnce() -> Deadline,
+        patience: impl FnOnce() -> Patience,
     ) -> Result<()> {
         if let Some(done) = self.read_small(tensor, out) {
             return done;
         }
-        self.bring(tensor, out, deadline())
+        self.bring(tensor, out, patience())
     }
 
     /// As [`Engine::read_into`], of a tensor that is not among the small ones.
-    pub(crate) fn bring<T: Element>(&self, tensor: &Tensor, out: &mut [T], deadline: Deadline) -> Result<()> {
-        if self.bring_straight(tensor, out, deadline).is_some() {
+    pub(crate) fn bring<T: Element>(&self, tensor: &Tensor, out: &mut [T], patience: Patience) -> Result<()> {
+        if self.bring_straight(tensor, out, patience).is_some() {
             return Ok(());
         }
-        let (value, bytes) = self.read_long(tensor, deadline)?;
+        let (value, bytes) = self.read_long(tensor, patience)?;
         value.elements_into(&bytes, out, |from, to| self.copy(from, to));
         Ok(())
     }
 
     /// A value that is on a device alone, without keeping a copy on the host. `None` where that gains nothing, and where it failed:
     /// who then reads the value meets the failure again, and knows what to do without the device.
-    fn bring_straight<T: Element>(&self, tensor: &Tensor, out: &mut [T], deadline: Deadline) -> Option<()> {
+    fn bring_straight<T: Element>(&self, tensor: &Tensor, out: &mut [T], patience: Patience) -> Option<()> {
         let value = value_of(tensor).filter(|value| value.host().is_none())?;
         let to = T::bytes_mut(out).filter(|_| value.layout.is_dense())?;
         let (id, buffer) = value.copies().resident.first()?.clone();
-        let device = self.0.devices.snapshot().device(id)?;
-        device.read_into(&buffer, to, deadline)?.ok()
+        let devices = self.0.devices.snapshot();
+        let device = devices.device(id).filter(|device| device.owns(&buffer))?;
+        device.read_into(&buffer, to, devices.deadline_of_read(id, value.bytes, patience))?.ok()
     }
 
     /// Copies bytes of the host, with the CPU's threads where that pays.
@@ -112,86 +122,72 @@ impl Engine {
 
     /// Compute tensors together and bring them to the host.
     pub(crate) fn compute_on_host(&self, tensors: &[&Tensor]) -> Result<()> {
-        self.compute_on_host_by(tensors, self.deadline())
+        self.compute_on_host_by(tensors, self.patience())
     }
 
     /// As [`Engine::compute_on_host`], or `Timeout` once the deadline has passed.
-    pub(crate) fn compute_on_host_by(&self, tensors: &[&Tensor], deadline: Deadline) -> Result<()> {
-        self.compute(tensors, &vec![true; tensors.len()], None, deadline).map(drop)
+    pub(crate) fn compute_on_host_by(&self, tensors: &[&Tensor], patience: Patience) -> Result<()> {
+        self.compute(tensors, &vec![true; tensors.len()], patience).map(drop)
     }
 
-    /// Start computing `tensor` for the host; `None` when it is there.
-    pub(crate) fn start(&self, tensor: &Tensor, deadline: Deadline) -> Result<Option<Pending>> {
-        if value_of(tensor).is_some() {
+    /// Start computing `tensor` for the host; `None` when it is there, and when a device failed, which is left to the read that
+    /// follows.
+    pub(crate) fn start(&self, tensor: &Tensor, patience: Patience) -> Result<Option<Pending>> {
+        let devices = self.0.devices.snapshot();
+        if value_of(tensor).is_some_and(|value| value.is_there(&devices)) {
             return Ok(None);
         }
-        let snapshot = self.0.devices.snapshot();
-        let Ready { inputs, executable } = self.prepared(&snapshot, &[tensor], &[true], None)?;
-        let running = executable.start(&Engine::inputs(&inputs), deadline).map_err(|e| snapshot.name(e))?;
+        let Ready { inputs, executable } = match self.prepared(&devices, &[tensor], &[true], None) {
+            Ok(ready) => ready,
+            Err(Failure::Device(_)) => return Ok(None),
+            Err(Failure::Other(error)) => return Err(error),
+        };
+        let deadline = devices.deadline_of(executable.plan(), patience);
+        let Ok(running) = executable.start(&Engine::inputs(&inputs, &devices), deadline) else { return Ok(None) };
         Ok(Some(Pending { running, deadline, inputs, tensor: tensor.clone(), plan: executable.plan().clone() }))
     }
 
     /// Plan and run, again without a device that failed, until it worked or no device is left.
-    fn compute(
-        &self,
-        outputs: &[&Tensor],
-        read: &[bool],
-        frozen: Option<&Frozen>,
-        deadline: Deadline,
-    ) -> Result<Report> {
-        let mut replanned = Vec::new();
+    fn compute(&self, outputs: &[&Tensor], read: &[bool], patience: Patience) -> Result<Report> {
+        self.compute_by(outputs, read, &mut Attempts::at(outputs, patience))
+    }
+
+    fn compute_by(&self, outputs: &[&Tensor], read: &[bool], attempts: &mut Attempts) -> Result<Report> {
         loop {
-            let snapshot = self.0.devices.snapshot();
-            match self.attempt(&snapshot, outputs, read, frozen, deadline) {
-                Err(Failure::Device(error)) if frozen.is_none() && Engine::may_retry(&error, outputs, deadline) => {
-                    let ExecError::Device { device, ref source } = error else { return Err(snapshot.name(error)) };
-                    replanned.push(format!("{}: {source}; planned again without it", snapshot.entry(device).name));
-                    self.0.devices.fail(device, source);
-                }
-                Err(Failure::Device(error)) => return Err(snapshot.name(error)),
-                Err(Failure::Other(error)) => return Err(error),
-                Ok(report) => return Ok(Report { replanned, ..report }),
+            let devices = attempts.devices(self);
+            match self.attempt(&devices, outputs, read, None, attempts.patience) {
+                Ok(report) => return Ok(Report { replanned: attempts.replanned.clone(), ..report }),
+                Err(failure) => attempts.failed(self, &devices, failure)?,
             }
         }
     }
 
     fn attempt(
         &self,
-        snapshot: &Snapshot,
+        devices: &Snapshot,
         outputs: &[&Tensor],
         read: &[bool],
         frozen: Option<&Frozen>,
-        deadline: Deadline,
+        patience: Patience,
     ) -> std::result::Result<Report, Failure> {
-        let Ready { inputs, executable } = self.prepared(snapshot, outputs, read, frozen)?;
+        let Ready { inputs, executable } = self.prepared(devices, outputs, read, frozen)?;
         let plan = executable.plan().clone();
         let started = std::time::Instant::now();
-        let running: Running = executable.start(&Engine::inputs(&inputs), deadline).map_err(Failure::Device)?;
-        let outcome = running.finish(deadline).map_err(Failure::Device)?;
+        let deadline = devices.deadline_of(&plan, patience);
+        let running = executable.start(&Engine::inputs(&inputs, devices), deadline);
+        let outcome = running.and_then(|running| running.finish(deadline));
+        let outcome = outcome.map_err(Failure::while_running(&executable, limit(devices.predicted(&plan))))?;
         let elapsed = started.elapsed();
+        self.report_success(devices, &executable);
         for (node, device, buffer) in outcome.uploaded {
             if let Some((_, value)) = inputs.iter().find(|(id, _)| *id == node) {
-                value.add_resident(device, buffer);
+                value.add_resident(device, buffer, devices);
             }
         }
         for (index, value) in outcome.outputs.into_iter().enumerate() {
             self.settle(outputs[index], &inputs, &plan, index, value);
         }
         Ok(Report::new(plan, self.0.devices.names(), outcome.stages, elapsed))
-    }
-
-    /// A forced device is never left; a caller's own deadline is theirs to judge.
-    fn may_retry(error: &ExecError, outputs: &[&Tensor], deadline: Deadline) -> bool {
-        let pinned = |device: DeviceId| outputs.iter().any(|t| t.0.pin == Some(device));
-        match error {
-            // The fault is the user's code's, not the device's.
-            ExecError::Device { source: DeviceError::Custom { .. }, .. } => false,
-            ExecError::Device { device, source: DeviceError::Timeout { .. } } => {
-                !deadline.has_passed() && device.0 != 0 && !pinned(*device)
-            }
-            ExecError::Device { device, .. } => device.0 != 0 && !pinned(*device),
-            _ => false,
-        }
     }
 
     /// The plan for `outputs`, which all outputs of one call of a program have already.
@@ -201,7 +197,7 @@ impl Engine {
         outputs: &[&Tensor],
         read: &[bool],
         frozen: Option<&Frozen>,
-    ) -> Result<Ready> {
+    ) -> std::result::Result<Ready, Failure> {
         if let Some(ready) = frozen.is_none().then(|| Call::whole(outputs, snapshot, read)).flatten() {
             return ready;
         }
@@ -211,12 +207,13 @@ impl Engine {
         Ok(Ready { inputs: trace.inputs, executable })
     }
 
-    fn inputs(given: &[(NodeId, Arc<Value>)]) -> Inputs {
+    fn inputs(given: &[(NodeId, Arc<Value>)], devices: &Snapshot) -> Inputs {
         let mut inputs = Inputs::default();
         for (id, value) in given {
             let copies = value.copies();
             inputs.host.extend(value.host().map(|bytes| (*id, bytes.clone())));
-            inputs.resident.extend(copies.resident.iter().map(|(d, b)| ((*id, *d), b.clone())));
+            let usable = copies.resident.iter().filter(|(d, buffer)| devices.has(*d, buffer));
+            inputs.resident.extend(usable.map(|(d, b)| ((*id, *d), b.clone())));
         }
         inputs
     }
@@ -233,7 +230,7 @@ impl Engine {
         let nothing = (bytes == 0).then(|| HostBytes::from_vec(Vec::<u8>::new()));
         let host = value.host.or(nothing).or_else(|| self.0.devices.snapshot().export(&resident));
         let recipe = if host.is_some() { None } else { self.recipe(tensor) };
-        let copies = Copies { resident, recipe };
+        let copies = Copies { resident, recipe, made_by: maker(tensor), lost_with: None };
         tensor.0.settle(Arc::new(Value::stored(tensor.spec().clone(), layout, bytes, host, copies)));
     }
 
@@ -254,34 +251,86 @@ impl Engine {
         if matches!(op, Op::Output(_)) {
             return None;
         }
-        let held =
-            |t: &Tensor| value_of(t).map_or(0, |v| v.bytes + v.copies().recipe.as_ref().map_or(0, |r| r.held_bytes));
-        let held_bytes = inputs.iter().map(held).sum();
-        (held_bytes <= self.0.options.recovery_bytes).then(|| Box::new(Recipe { op, inputs, held_bytes }))
+        let held_bytes = held_bytes(&inputs, self.0.options.recovery_bytes)?;
+        Some(Box::new(Recipe { op, inputs, held_bytes }))
     }
 
     /// The bytes of a value on the host; `None` when the devices that had them are gone.
-    fn host_bytes(&self, value: &Value, deadline: Deadline) -> Result<Option<HostBytes>> {
+    fn host_bytes(
+        value: &Value,
+        devices: &Snapshot,
+        patience: Patience,
+    ) -> std::result::Result<Option<HostBytes>, Failure> {
         if let Some(bytes) = value.host() {
             return Ok(Some(bytes.clone()));
         }
-        let copies = value.copies().clone();
-        let snapshot = self.0.devices.snapshot();
-        for (id, buffer) in &copies.resident {
-            let Some(device): Option<Arc<dyn Device>> = snapshot.device(*id) else { continue };
-            match fetch(&device, buffer, value.bytes, deadline) {
-                Ok(bytes) => {
-                    drop(value.add_host(bytes.clone()));
-                    return Ok(Some(bytes));
-                }
-                Err(source @ DeviceError::Lost { .. }) => {
-                    self.0.devices.fail(*id, &source);
-                    value.lose(*id);
-                }
-                Err(source) => return Err(Error::Device { device: snapshot.entry(*id).name.clone(), source }),
-            }
+        let resident = value.copies().resident.clone();
+        let Some((id, buffer)) = resident.iter().find(|(id, buffer)| devices.has(*id, buffer)) else { return Ok(None) };
+        let Some(device) = devices.device(*id) else { return Ok(None) };
+        let deadline = devices.deadline_of_read(*id, value.bytes, patience);
+        let bytes = fetch(&device, buffer, value.bytes, deadline).map_err(|source| of_device(*id, source))?;
+        drop(value.add_host(bytes.clone()));
+        Ok(Some(bytes))
+    }
+}
+
+impl Snapshot {
+    /// By when a plan should be carried out.
+    fn deadline_of(&self, plan: &Plan, patience: Patience) -> Deadline {
+        patience.deadline(self.predicted(plan))
+    }
+
+    /// How long a plan takes, where all devices that it runs on were measured.
+    fn predicted(&self, plan: &Plan) -> Option<Cost> {
+        let is_measured = |id: DeviceId| self.entry(id).profile.trust != Trust::Builtin;
+        plan.decisions.iter().all(|decision| is_measured(decision.device)).then_some(plan.predicted)
+    }
+
+    /// By when so many bytes should have come from a device.
+    fn deadline_of_read(&self, id: DeviceId, bytes: u64, patience: Patience) -> Deadline {
+        patience.deadline(self.entry(id).profile.download.at(bytes as f64))
+    }
+}
+
+/// Nodes that are looked at for what keeping them holds: to look at more would take longer than to plan them.
+const LOOKED_AT: usize = 1 << 16;
+
+/// Bytes of the values that tensors are or are computed from, and of what these remember; none if those are more than `most`.
+fn held_bytes(tensors: &[Tensor], most: u64) -> Option<u64> {
+    let mut seen: HashSet<*const Node> = HashSet::new();
+    let mut stack = tensors.to_vec();
+    let mut held = 0;
+    while let Some(tensor) = stack.pop() {
+        if !seen.insert(Arc::as_ptr(&tensor.0)) {
+            continue;
         }
-        Ok(None)
+        if let Some(inner) = tensor.written() {
+            stack.push(inner);
+            continue;
+        }
+        match &*tensor.0.state() {
+            State::Value(value) => {
+                held += value.bytes + value.copies().recipe.as_ref().map_or(0, |recipe| recipe.held_bytes);
+            }
+            State::Recipe(_, inputs) => stack.extend(inputs.iter().cloned()),
+            _ => {}
+        }
+        if held > most || seen.len() > LOOKED_AT {
+            return None;
+        }
+    }
+    Some(held)
+}
+
+/// The operation that makes a tensor, unless it was computed already.
+fn maker(tensor: &Tensor) -> Option<&'static str> {
+    if let Some(inner) = tensor.written() {
+        return maker(&inner);
+    }
+    match &*tensor.0.state() {
+        State::Recipe(op, _) => Some(op.name()),
+        State::Value(value) => value.copies().made_by,
+        _ => None,
     }
 }
 
@@ -289,18 +338,6 @@ impl Engine {
 pub(crate) struct Ready {
     pub inputs: Vec<(NodeId, Arc<Value>)>,
     pub executable: Arc<Executable>,
-}
-
-/// Why an attempt failed.
-enum Failure {
-    Device(ExecError),
-    Other(Error),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure::Other(error)
-    }
 }
 
 /// A value that is there and can be read or computed again.

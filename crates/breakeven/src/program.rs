@@ -12,6 +12,8 @@ use smallvec::SmallVec;
 
 use crate::devices::Snapshot;
 use crate::evaluate::{Ready, value_of};
+use crate::failure::Failure;
+use crate::patience::Patience;
 use crate::tensor::{Inputs, State};
 use crate::trace::{Trace, home};
 use crate::value::{Limit, Value};
@@ -116,7 +118,7 @@ impl Program {
         }
         let tensors = self.call(arguments)?;
         let all: Vec<&Tensor> = tensors.iter().collect();
-        self.0.engine.compute_on_host_by(&all, deadline)?;
+        self.0.engine.compute_on_host_by(&all, Patience::Callers(deadline))?;
         tensors.iter().zip(outputs).try_for_each(|(tensor, out)| tensor.read_into(out, deadline))
     }
 
@@ -200,7 +202,11 @@ impl Known {
 
 impl Call {
     /// The plan for all outputs of one call, where these are all of them, in order, and everything is there that they need.
-    pub fn whole(outputs: &[&Tensor], devices: &Snapshot, read: &[bool]) -> Option<Result<Ready>> {
+    pub fn whole(
+        outputs: &[&Tensor],
+        devices: &Snapshot,
+        read: &[bool],
+    ) -> Option<std::result::Result<Ready, Failure>> {
         let call = match &*outputs.first()?.0.state() {
             State::Deferred(call, 0) => call.clone(),
             _ => return None,
@@ -248,8 +254,13 @@ impl Call {
 }
 
 impl Written {
-    fn ready(&self, inputs: Vec<(NodeId, Arc<Value>)>, devices: &Snapshot, read: &[bool]) -> Result<Ready> {
-        let home = home(&inputs, read.to_vec());
+    fn ready(
+        &self,
+        inputs: Vec<(NodeId, Arc<Value>)>,
+        devices: &Snapshot,
+        read: &[bool],
+    ) -> std::result::Result<Ready, Failure> {
+        let home = home(&inputs, devices, read.to_vec());
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = plans.iter().find(|known| known.version == devices.version && known.home == home) {
             return Ok(Ready { inputs, executable: known.executable.clone() });
@@ -257,6 +268,8 @@ impl Written {
         let trace = Trace { graph: self.graph.clone(), inputs, pins: self.pins.clone() };
         let policy = self.engine.policy(&trace.pins);
         let executable = self.engine.executable(devices, &trace, read.to_vec(), policy)?;
+        // Those made for other devices would keep them open.
+        plans.retain(|known| known.version == devices.version);
         if plans.len() >= KEPT {
             plans.remove(0);
         }

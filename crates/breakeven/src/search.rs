@@ -1,18 +1,23 @@
 //! Looking for GPUs in the background: list, open, test, measure.
 
+use std::fmt;
 use std::sync::{Arc, Weak};
 
-use breakeven_device::{Backend, Copier, Device, DeviceInfo, DeviceKind};
+use breakeven_device::{Backend, Copier, Device, DeviceError, DeviceInfo, DeviceKind};
 use breakeven_plan::{DeviceId, DeviceProfile, Profile, Trust};
-use breakeven_wgpu::{Limits, WgpuBackend, WgpuOptions};
+use breakeven_wgpu::{Limits, WgpuBackend, WgpuOptions, first_failure};
 
 use crate::calibrate::{self, Effort};
 use crate::devices::{Devices, Entry};
 use crate::profile_file::ProfileFile;
+use crate::recovery::Opener;
 
-/// What to look for.
-#[derive(Debug)]
+/// What to look for, and where.
 pub(crate) struct Search {
+    /// Whether drivers of GPUs are asked.
+    pub gpus: bool,
+    /// Other drivers, which are asked first.
+    pub backends: Vec<Arc<dyn Backend>>,
     pub software: bool,
     pub webgpu_limits: bool,
     /// What was measured earlier.
@@ -43,38 +48,57 @@ impl Search {
     }
 
     fn run(&self, devices: &Weak<Devices>) {
+        let mut opened = false;
+        for backend in &self.backends {
+            opened |= self.open_all(backend, devices);
+        }
+        if self.gpus {
+            opened |= self.open_all(&self.graphics(devices), devices);
+        }
+        self.finish(opened, devices);
+    }
+
+    /// The drivers of GPUs.
+    fn graphics(&self, devices: &Weak<Devices>) -> Arc<dyn Backend> {
         let limits = if self.webgpu_limits { Limits::WebGpuDefault } else { Limits::Adapter };
         // Bytes are brought to staging memory by the threads that the engine may use.
         let cpu = devices.upgrade().and_then(|devices| devices.snapshot().device(DeviceId::HOST));
         let copier = cpu.map(Copier::of).unwrap_or_default();
         let backend = WgpuBackend::new(WgpuOptions { limits, copier, ..WgpuOptions::default() });
-        let found = backend.list();
-        if found.is_empty() {
+        if backend.list().is_empty() {
             note(devices, "no GPU was found: there is no Vulkan, Metal or DirectX 12 driver");
         }
-        let mut opened = false;
-        for (index, info) in found.iter().enumerate() {
-            opened |= self.open(&backend, index, info, devices);
-        }
-        // A driver that nobody uses is not kept for as long as the CPU is measured: the process may end meanwhile.
-        drop(backend);
-        self.finish(opened, devices);
+        Arc::new(backend)
+    }
+
+    /// Open all devices of a driver; true when one of them can be used.
+    ///
+    /// A driver that nobody uses is not kept for as long as the CPU is measured: the process may end meanwhile.
+    fn open_all(&self, backend: &Arc<dyn Backend>, devices: &Weak<Devices>) -> bool {
+        let found = backend.list();
+        let opened = found.iter().enumerate().filter(|(index, info)| self.open(backend, *index, info, devices));
+        opened.count() > 0
     }
 
     /// Open, measure and add one adapter; true when it can be used.
-    fn open(&self, backend: &WgpuBackend, index: usize, info: &DeviceInfo, devices: &Weak<Devices>) -> bool {
+    fn open(&self, backend: &Arc<dyn Backend>, index: usize, info: &DeviceInfo, devices: &Weak<Devices>) -> bool {
         let name = format!("{}:{index}", backend.name());
-        let closed = match (&info.unusable, info.kind) {
-            (Some(why), _) => Some(why.clone()),
-            (None, DeviceKind::Software) if !self.software => {
+        let twin = devices.upgrade().and_then(|devices| devices.snapshot().twin(info));
+        let closed = match (&info.unusable, twin, info.kind) {
+            (Some(why), ..) => Some(why.clone()),
+            (None, Some(twin), _) => Some(format!("it is the same device as {twin}")),
+            (None, None, DeviceKind::Software) if !self.software => {
                 Some("it is a software adapter: for tests only".to_owned())
             }
             _ => None,
         };
         let entry = match closed {
             Some(why) => Entry::unusable(name, info.clone(), why),
-            None => match backend.open(index).and_then(|d| Ok((self.profile(&d)?, d))) {
-                Ok((profile, device)) => Entry::ready(name, device, profile),
+            None => match backend.open(index).and_then(|d| Ok((self.tested(&d)?, d))) {
+                Ok((profile, device)) => {
+                    let opener = Opener { backend: backend.clone(), index };
+                    Entry::ready(name, device, profile).opened_by(opener)
+                }
                 Err(error) => Entry::unusable(name, info.clone(), error.to_string()),
             },
         };
@@ -83,9 +107,22 @@ impl Search {
     }
 
     /// The profile of a device: stored, else measured now.
-    fn profile(&self, device: &Arc<dyn Device>) -> Result<DeviceProfile, breakeven_device::DeviceError> {
+    fn profile(&self, device: &Arc<dyn Device>) -> Result<DeviceProfile, DeviceError> {
         let info = device.info();
         calibrate::known(self.stored.as_ref(), info).map_or_else(|| calibrate::measure(device, Effort::QUICK), Ok)
+    }
+
+    /// As [`Search::profile`], of a device that has to pass its self-test before it is measured. Who has a stored profile passed it
+    /// with the driver that it has; software adapters are asked by the tests, for which alone they are there.
+    fn tested(&self, device: &Arc<dyn Device>) -> Result<DeviceProfile, DeviceError> {
+        let info = device.info();
+        if info.kind != DeviceKind::Software && calibrate::known(self.stored.as_ref(), info).is_none() {
+            let failed = first_failure(&**device).and_then(|v| Some((v.name, v.failure?)));
+            if let Some((name, why)) = failed {
+                return Err(DeviceError::Driver(format!("it failed its self-test: {name}: {why}")));
+            }
+        }
+        self.profile(device)
     }
 
     /// With a GPU to compare with, the CPU is measured too, else only the numbers that it works by; and everything is kept for
@@ -115,4 +152,11 @@ impl Search {
 
 fn note(devices: &Weak<Devices>, note: &str) {
     devices.upgrade().into_iter().for_each(|d| d.note(note.to_owned()));
+}
+
+impl fmt::Debug for Search {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.backends.iter().map(|backend| backend.name()).collect();
+        f.debug_struct("Search").field("backends", &names).finish_non_exhaustive()
+    }
 }

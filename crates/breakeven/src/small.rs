@@ -201,7 +201,7 @@ impl Found {
         };
         let Kept { buffer, host } = kept;
         let bytes = buffer.bytes();
-        let copies = Copies { resident: smallvec![(self.direct().device(), buffer)], recipe: None };
+        let copies = Copies { resident: smallvec![(self.direct().device(), buffer)], ..Copies::default() };
         Value::stored(tensor.spec().clone(), layout, bytes, Some(host), copies)
     }
 

@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
+use breakeven_device::Deadline;
+
 use crate::evaluate::Pending;
+use crate::patience::Patience;
 use crate::{Engine, Result, Tensor};
 
 /// Batches on their way where nothing else is said: one is brought while another is computed and read. More gained nothing on an
@@ -35,13 +38,12 @@ impl Engine {
         I: IntoIterator,
         W: FnMut(I::Item) -> Result<Tensor>,
     {
-        let deadline = self.0.options.deadline;
         Stream {
             engine: self.clone(),
             batches: batches.into_iter(),
             work,
             depth: DEPTH,
-            deadline,
+            each: None,
             sent: VecDeque::new(),
         }
     }
@@ -53,7 +55,8 @@ pub struct Stream<I, W> {
     batches: I,
     work: W,
     depth: usize,
-    deadline: Duration,
+    /// How long the caller waits for one.
+    each: Option<Duration>,
     sent: VecDeque<Result<Sent>>,
 }
 
@@ -76,7 +79,7 @@ impl<I, W> Stream<I, W> {
     /// How long the reading of one batch may take, instead of the engine's own deadline.
     #[must_use]
     pub fn deadline(mut self, each: Duration) -> Stream<I, W> {
-        self.deadline = each;
+        self.each = Some(each);
         self
     }
 }
@@ -105,9 +108,8 @@ where
 
 impl<I, W> Stream<I, W> {
     fn send(&self, result: Tensor) -> Sent {
-        let deadline = breakeven_device::Deadline::after(self.deadline);
         // What could not be started is met again by the read, which plans anew without a device that failed.
-        let pending = self.engine.start(&result, deadline).unwrap_or_default();
+        let pending = self.engine.start(&result, self.patience()).unwrap_or_default();
         Sent { result, pending }
     }
 
@@ -115,8 +117,12 @@ impl<I, W> Stream<I, W> {
         if let Some(pending) = pending {
             pending.wait();
         }
-        self.engine.read(&result, breakeven_device::Deadline::after(self.deadline))?;
+        self.engine.read(&result, self.patience())?;
         Ok(result)
+    }
+
+    fn patience(&self) -> Patience {
+        self.each.map_or_else(|| self.engine.patience(), |each| Patience::Callers(Deadline::after(each)))
     }
 }
 

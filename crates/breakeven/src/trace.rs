@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use breakeven_ir::{CallError, Graph, NodeId, Op, Spec};
+use breakeven_ir::{CallError, Graph, NodeId, Op};
 use breakeven_plan::{DeviceId, Home, Place, Source};
 
 use crate::devices::Snapshot;
 use crate::tensor::{Inputs, Node, State};
 use crate::value::Value;
-use crate::{Error, Result, Tensor};
+use crate::{Result, Tensor};
 
 /// A graph, and what its inputs stand for.
 #[derive(Debug, Default)]
@@ -79,12 +79,13 @@ impl Trace {
     }
 }
 
-/// Where the inputs are; `read` for each output that the host wants.
-pub(crate) fn home(inputs: &[(NodeId, Arc<Value>)], read: Vec<bool>) -> Home {
+/// Where the inputs are, as far as these devices are there; `read` for each output that the host wants.
+pub(crate) fn home(inputs: &[(NodeId, Arc<Value>)], devices: &Snapshot, read: Vec<bool>) -> Home {
     let source = |value: &Value| {
         let copies = value.copies();
         let host = value.host().is_some().then_some(Place::Host);
-        let resident = copies.resident.iter().map(|(d, _)| Place::Device(*d));
+        let usable = copies.resident.iter().filter(|(d, buffer)| devices.has(*d, buffer));
+        let resident = usable.map(|(d, _)| Place::Device(*d));
         Source { layout: value.layout.clone(), places: host.into_iter().chain(resident).collect() }
     };
     Home { inputs: inputs.iter().map(|(id, value)| (*id, source(value))).collect(), read }
@@ -112,20 +113,14 @@ fn step(tensor: &Tensor, devices: &Snapshot) -> Result<Found> {
         }
         State::Wrong | State::Deferred(..) => Err(CallError::new("tensor", "has no value").into()),
         State::Value(value) => {
-            let is_there = value.is_there(devices);
-            match &value.copies().recipe {
-                _ if is_there => Ok(Found::Value(value.clone())),
-                Some(recipe) => Ok(Found::Recipe(recipe.op.clone(), recipe.inputs.clone())),
-                None => Err(gone(tensor.spec())),
+            if value.is_there(devices) {
+                return Ok(Found::Value(value.clone()));
+            }
+            let recipe = value.copies().recipe.clone();
+            match recipe {
+                Some(recipe) => Ok(Found::Recipe(recipe.op, recipe.inputs)),
+                None => Err(value.gone(devices)),
             }
         }
     }
-}
-
-fn gone(spec: &Spec) -> Error {
-    let reason = format!(
-        "{spec} was only on a device that was lost, and more than the recovery limit was needed to compute it again"
-    );
-    let source = breakeven_device::DeviceError::Lost { reason };
-    Error::Device { device: "the lost device".to_owned(), source }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use breakeven_device::{
     Binding, Buffer, Deadline, Device, DeviceError, HostBytes, Lane, ReadCell, Segment, SegmentStep,
@@ -10,6 +11,7 @@ use breakeven_ir::{Element, Layout, Op, Spec};
 use breakeven_plan::{DeviceId, Place, Source};
 use smallvec::SmallVec;
 
+use crate::Error;
 use crate::devices::Snapshot;
 use crate::tensor::Inputs;
 
@@ -45,6 +47,10 @@ pub(crate) struct Copies {
     pub resident: Resident,
     /// How to compute the value again; kept only while no host copy exists.
     pub recipe: Option<Box<Recipe>>,
+    /// The operation that made it, where it was computed.
+    pub made_by: Option<&'static str>,
+    /// The device that a copy was lost with.
+    pub lost_with: Option<DeviceId>,
 }
 
 /// Copies on devices: nearly always one.
@@ -101,11 +107,27 @@ impl Value {
         limits.unwrap_or_default()
     }
 
-    /// Whether it can be read without computing anything; copies on devices that are gone are forgotten.
+    /// Whether it can be read without computing anything; copies that were lost are forgotten.
     pub fn is_there(&self, devices: &Snapshot) -> bool {
-        let mut copies = self.copies();
-        copies.resident.retain(|(id, _)| devices.device(*id).is_some());
-        self.host().is_some() || !copies.resident.is_empty()
+        let copies = &mut *self.copies();
+        let Copies { resident, lost_with, .. } = copies;
+        resident.retain(|(id, buffer)| {
+            let is_lost = devices.has_lost(*id, buffer);
+            if is_lost {
+                *lost_with = Some(*id);
+            }
+            !is_lost
+        });
+        self.host().is_some() || resident.iter().any(|(id, buffer)| devices.has(*id, buffer))
+    }
+
+    /// That it is neither there nor to be computed again.
+    pub fn gone(&self, devices: &Snapshot) -> Error {
+        let copies = self.copies();
+        let device = copies.resident.first().map(|(id, _)| *id).or(copies.lost_with);
+        let device = device.map_or("a device".to_owned(), |id| devices.entry(id).name.clone());
+        let made_by = copies.made_by.map_or(String::new(), |made_by| format!("result of {made_by}, "));
+        Error::DeviceLost { device, tensor: format!("the {made_by}{}", self.spec) }
     }
 
     /// Its bytes on the host, if its elements lie in the order and in the places that `source` says.
@@ -125,16 +147,10 @@ impl Value {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forget what was on a device that is gone. False when nothing is left to read or to compute from.
-    pub fn lose(&self, device: DeviceId) -> bool {
+    /// One more copy, on a device, in place of one that was lost there.
+    pub fn add_resident(&self, device: DeviceId, buffer: Buffer, devices: &Snapshot) {
         let mut copies = self.copies();
-        copies.resident.retain(|(d, _)| *d != device);
-        self.host().is_some() || !copies.resident.is_empty() || copies.recipe.is_some()
-    }
-
-    /// One more copy, on a device.
-    pub fn add_resident(&self, device: DeviceId, buffer: Buffer) {
-        let mut copies = self.copies();
+        copies.resident.retain(|(id, buffer)| *id != device || devices.has(*id, buffer));
         if copies.resident.iter().all(|(d, _)| *d != device) {
             self.may_be_resident.store(true, Ordering::Release);
             copies.resident.push((device, buffer));
@@ -211,7 +227,13 @@ pub(crate) fn fetch(
     let work = device.prepare(&Segment { steps: vec![step] })?;
     let cell = ReadCell::new();
     let binding = Binding { buffers: vec![buffer.clone()], reads: vec![cell.clone()], ..Binding::default() };
-    let ticket = device.submit(&work, binding, Lane::Compute, &[])?;
+    let ticket = loop {
+        match device.submit(&work, binding.clone(), Lane::Compute, &[]) {
+            // Others have filled it with work, which ends without us.
+            Err(DeviceError::Busy) if !deadline.has_passed() => std::thread::sleep(Duration::from_micros(50)),
+            submitted => break submitted?,
+        }
+    };
     device.wait(ticket, deadline)?;
     let early = || DeviceError::Driver("said it was done before the bytes it reads had arrived".to_owned());
     cell.take().ok_or_else(early)

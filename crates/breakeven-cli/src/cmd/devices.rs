@@ -41,7 +41,9 @@ fn state(device: &DeviceReport) -> String {
     match &device.state {
         DeviceState::Ready => "ready".to_owned(),
         DeviceState::Suspect(why) => format!("suspect: {why}"),
+        DeviceState::Reopening(why) => format!("being opened again: {why}"),
         DeviceState::Lost(why) => format!("lost: {why}"),
+        DeviceState::Quarantined(why) => format!("quarantined: {why}"),
         DeviceState::Unusable(why) => format!("not used: {why}"),
     }
 }
@@ -50,8 +52,11 @@ fn text(device: &DeviceReport) -> String {
     let info = &device.info;
     let address = info.address.as_ref().map_or(String::new(), |a| format!(", at {a}"));
     let (name, kind) = (&device.name, info.kind);
+    let banned = device.quarantined.iter().fold(String::new(), |all, kernel| {
+        all + "\n         not run there, because it was lost with it twice: " + kernel
+    });
     format!(
-        "{name:<8} {} ({kind:?}, {}, {}{address})\n         {}",
+        "{name:<8} {} ({kind:?}, {}, {}{address})\n         {}{banned}",
         info.name,
         info.backend,
         info.driver,
@@ -70,5 +75,7 @@ fn object(device: &DeviceReport) -> Value {
         "driver": info.driver,
         "address": info.address,
         "state": state(device),
+        "reopened": device.reopened,
+        "quarantined_kernels": device.quarantined,
     })
 }

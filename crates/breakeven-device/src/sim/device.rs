@@ -9,8 +9,8 @@ use super::memory::SimMemory;
 use super::queue::{Fate, Lanes, Submission, run};
 use super::{Fault, SimClock, SimOptions};
 use crate::{
-    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes, Lane, Memory, MemoryKind,
-    PoolCounters, Prepared, Result, Segment, SegmentStep, Status, Ticket, Timing,
+    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, HostBytes, Lane, Memory, MemoryKind, PoolCounters,
+    Prepared, Result, Segment, SegmentStep, Status, Ticket, Timing,
 };
 
 /// A device made of arithmetic.
@@ -41,14 +41,7 @@ impl Prepared for SimPrepared {}
 impl SimDevice {
     /// A device on `clock`, which several devices may share.
     pub fn new(options: SimOptions, clock: &SimClock) -> SimDevice {
-        let info = DeviceInfo {
-            name: options.name.clone(),
-            kind: DeviceKind::Simulated,
-            backend: "sim".to_owned(),
-            driver: "virtual clock".to_owned(),
-            address: None,
-            unusable: None,
-        };
+        let info = options.info();
         SimDevice { info, options, clock: clock.clone(), used: Arc::default(), state: Mutex::default() }
     }
 
@@ -71,13 +64,22 @@ impl SimDevice {
     }
 
     /// Counts a try and lets the faults that refuse it happen.
-    fn admit(&self, state: &mut State) -> Result<Fate> {
+    fn admit(&self, state: &mut State, steps: &[SegmentStep]) -> Result<Fate> {
         if !state.lost {
             state.tried += 1;
         }
-        state.lost |= self.has(Fault::LostAt(state.tried));
+        let has = |class| {
+            let is_such = |step: &SegmentStep| matches!(step, SegmentStep::Launch(l) if l.kernel.class() == class);
+            steps.iter().any(is_such)
+        };
+        let loses = |fault: &Fault| matches!(fault, Fault::LosesOn(class) if has(*class));
+        state.lost |= self.has(Fault::LostAt(state.tried)) || self.options.faults.iter().any(loses);
         if state.lost {
             return Err(lost());
+        }
+        let refuses = |fault: &Fault| matches!(fault, Fault::RefusesFrom(n) if *n <= state.tried);
+        if self.options.faults.iter().any(refuses) {
+            return Err(DeviceError::Driver("the test said so".to_owned()));
         }
         match state.tried {
             n if self.has(Fault::BusyAt(n)) => Err(DeviceError::Busy),
@@ -161,6 +163,9 @@ impl Device for SimDevice {
     }
 
     fn prepare(&self, segment: &Segment) -> Result<Arc<dyn Prepared>> {
+        if self.state().lost {
+            return Err(lost());
+        }
         for step in &segment.steps {
             if let SegmentStep::Launch(launch) = step {
                 self.supports(&launch.kernel)?;
@@ -174,12 +179,15 @@ impl Device for SimDevice {
         let steps =
             &work.downcast_ref::<SimPrepared>().ok_or_else(|| DeviceError::Driver("prepared elsewhere".into()))?.0;
         let mut state = self.state();
-        let fate = self.admit(&mut state)?;
+        let fate = self.admit(&mut state, steps)?;
         self.clock.advance(self.options.speed.per_submit);
         let ready = after.iter().filter_map(|&t| state.submission(t).map(|s| s.finish)).max().unwrap_or_default();
         let start = self.clock.now().max(ready).max(*state.lanes.free(lane));
         let mut submission = run(&self.options.speed, steps, &binding, start)?;
         submission.fate = fate;
+        if self.has(Fault::LosesNan) {
+            submission.lose_nan();
+        }
         submission.timing.dispatch = self.options.speed.per_submit;
         *state.lanes.free(lane) = submission.finish;
         if self.caps().host_memory {
@@ -218,6 +226,18 @@ impl Device for SimDevice {
                 Ok(Timing { wait: self.clock.now().saturating_sub(before), ..timing })
             }
         }
+    }
+
+    fn drain(&self, deadline: Deadline) -> Result<()> {
+        let tickets = self.submits() as u64;
+        (0..tickets)
+            .map(Ticket)
+            .filter(|&t| self.poll(t) != Status::Done)
+            .try_for_each(|t| self.wait(t, deadline).map(drop))
+    }
+
+    fn owns(&self, buffer: &Buffer) -> bool {
+        buffer.memory::<SimMemory>().is_some_and(|memory| memory.is_of(&self.used))
     }
 
     fn memory(&self) -> Memory {

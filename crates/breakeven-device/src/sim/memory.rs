@@ -37,6 +37,11 @@ impl SimMemory {
         memory
     }
 
+    /// True when it is counted there.
+    pub fn is_of(&self, used: &Arc<Mutex<u64>>) -> bool {
+        Arc::ptr_eq(&self.used, used)
+    }
+
     pub fn lock(&self) -> MutexGuard<'_, Cell> {
         self.cell.lock().unwrap_or_else(PoisonError::into_inner)
     }

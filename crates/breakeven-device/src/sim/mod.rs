@@ -3,17 +3,21 @@
 //! Plans, recovery, deadlines and reports are tested on it, so no such test needs a GPU, a clock or a sleep. It also
 //! finds missing `after` edges: reading what another lane has not finished writing is an error here, not a race.
 
+mod backend;
 mod clock;
 mod device;
 mod memory;
 mod queue;
 
+pub use backend::SimBackend;
 pub use clock::SimClock;
 pub use device::SimDevice;
 
 use std::time::Duration;
 
-use breakeven_ir::Caps;
+use breakeven_ir::{Caps, Class};
+
+use crate::{DeviceInfo, DeviceKind};
 
 /// What the virtual clock charges.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,6 +49,14 @@ pub enum Fault {
     BusyAt(u64),
     /// This submission is called done before it is: its reads stay empty.
     EarlyDoneAt(u64),
+    /// From this submission on, the device says that it is out of memory or refuses for another reason of its own.
+    RefusesFrom(u64),
+    /// Whichever submission has a kernel of this class loses the device.
+    LosesOn(Class),
+    /// NaN is lost on the way to the host.
+    LosesNan,
+    /// This opening fails.
+    DoesNotOpen,
 }
 
 /// How to build a simulated device.
@@ -52,6 +64,10 @@ pub enum Fault {
 pub struct SimOptions {
     /// Its name.
     pub name: String,
+    /// What sort of machine it says it is.
+    pub kind: DeviceKind,
+    /// The physical device that it says it is.
+    pub address: Option<String>,
     /// What the clock charges.
     pub speed: SimSpeed,
     /// What it can hold and bind; `memory_bytes` is a hard limit.
@@ -65,9 +81,23 @@ impl SimOptions {
     pub fn new(name: &str, speed: SimSpeed) -> SimOptions {
         SimOptions {
             name: name.to_owned(),
+            kind: DeviceKind::Simulated,
+            address: None,
             speed,
             caps: Caps { host_memory: false, ..Caps::host() },
             faults: Vec::new(),
+        }
+    }
+
+    /// What such a device is.
+    pub(super) fn info(&self) -> DeviceInfo {
+        DeviceInfo {
+            name: self.name.clone(),
+            kind: self.kind,
+            backend: "sim".to_owned(),
+            driver: "virtual clock".to_owned(),
+            address: self.address.clone(),
+            unusable: None,
         }
     }
 }

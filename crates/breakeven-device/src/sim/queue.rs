@@ -25,6 +25,19 @@ pub(super) enum Fate {
     EarlyDone,
 }
 
+impl Submission {
+    /// Zero where its reads have a NaN of 32 bits.
+    pub fn lose_nan(&mut self) {
+        for (_, memory) in &mut self.reads {
+            for word in memory.chunks_exact_mut(4) {
+                if f32::from_le_bytes([word[0], word[1], word[2], word[3]]).is_nan() {
+                    word.fill(0);
+                }
+            }
+        }
+    }
+}
+
 /// When each lane is free again.
 #[derive(Debug, Default)]
 pub(super) struct Lanes([Duration; 3]);

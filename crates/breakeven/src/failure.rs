@@ -1,0 +1,144 @@
+//! What a call does when a device fails: it goes on without it, or says why it cannot.
+
+use std::time::Duration;
+
+use breakeven_device::DeviceError;
+use breakeven_exec::{ExecError, Executable};
+use breakeven_ir::Kernel;
+use breakeven_plan::DeviceId;
+
+use crate::devices::{Snapshot, Without};
+use crate::patience::{self, Patience};
+use crate::recovery::Failed;
+use crate::{Engine, Error, Result, Tensor};
+
+/// Why an attempt failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Device(Box<Breakdown>),
+    Other(Error),
+}
+
+/// A device that failed in the course of an attempt.
+#[derive(Debug)]
+pub(crate) struct Breakdown {
+    error: ExecError,
+    /// What it was computing, where that is known.
+    kernels: Vec<Kernel>,
+    /// How long its unfinished work may still take.
+    patience: Duration,
+}
+
+impl Failure {
+    /// A device failed before it was given anything to compute.
+    pub fn before_running(error: ExecError) -> Failure {
+        Failure::Device(Box::new(Breakdown { error, kernels: Vec::new(), patience: patience::limit(None) }))
+    }
+
+    /// A device failed while it carried out a plan, which should have taken so long at most.
+    pub fn while_running(executable: &Executable, patience: Duration) -> impl Fn(ExecError) -> Failure {
+        move |error| {
+            let kernels = match &error {
+                ExecError::Device { device, during, .. } => {
+                    executable.kernels(*device, during.clone()).cloned().collect()
+                }
+                _ => Vec::new(),
+            };
+            Failure::Device(Box::new(Breakdown { error, kernels, patience }))
+        }
+    }
+
+    /// As the user sees it.
+    pub fn named(self, devices: &Snapshot) -> Error {
+        match self {
+            Failure::Device(breakdown) => devices.name(breakdown.error),
+            Failure::Other(error) => error,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Other(error)
+    }
+}
+
+/// One call, through all its attempts.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    pub patience: Patience,
+    /// Devices that the caller named, which are never left for others.
+    forced: Vec<DeviceId>,
+    without: Without,
+    /// Which devices failed on the way, in words.
+    pub replanned: Vec<String>,
+}
+
+impl Attempts {
+    /// For the value of these tensors.
+    pub fn at(outputs: &[&Tensor], patience: Patience) -> Attempts {
+        let forced = outputs.iter().filter_map(|tensor| tensor.0.pin).collect();
+        Attempts { patience, forced, without: Without::default(), replanned: Vec::new() }
+    }
+
+    /// The devices of the next attempt. There are fewer of them after each failure, so the attempts end.
+    pub fn devices(&self, engine: &Engine) -> Snapshot {
+        engine.0.devices.snapshot().without(self.without)
+    }
+
+    /// An attempt on `devices` failed. An error when that is the end of it.
+    pub fn failed(&mut self, engine: &Engine, devices: &Snapshot, failure: Failure) -> Result<()> {
+        let breakdown = match failure {
+            Failure::Device(breakdown) => breakdown,
+            Failure::Other(error) => return Err(error),
+        };
+        let Breakdown { error, kernels, patience } = *breakdown;
+        let ExecError::Device { device: id, ref source, .. } = error else { return Err(devices.name(error)) };
+        // The fault of a custom operation is the user's code's, and the CPU has nobody to take its place.
+        if id == DeviceId::HOST || matches!(source, DeviceError::Custom { .. }) {
+            return Err(devices.name(error));
+        }
+        if let Some(device) = &devices.entry(id).device {
+            let failed = Failed { id, device, error: source, kernels: &kernels, patience };
+            engine.report_failure(&failed);
+        }
+        let is_timeout = matches!(source, DeviceError::Timeout { .. });
+        if self.forced.contains(&id) || (is_timeout && self.patience.is_callers()) {
+            return Err(devices.name(error));
+        }
+        if is_timeout || matches!(source, DeviceError::Lost { .. }) {
+            self.without.use_of(id);
+        } else {
+            self.without.place_on(id);
+        }
+        self.replanned.push(format!("{}: {source}; planned again without it", devices.entry(id).name));
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// All calls to come should know that a device failed.
+    fn report_failure(&self, failed: &Failed<'_>) {
+        self.0.devices.fail(failed);
+        if matches!(failed.error, DeviceError::Lost { .. }) {
+            self.0.plans.forget();
+        }
+    }
+
+    /// A plan was carried out: the devices that did so answer, and so do kernels that were in doubt.
+    pub(crate) fn report_success(&self, devices: &Snapshot, executable: &Executable) {
+        for (id, entry) in devices.ids().zip(devices.entries()) {
+            let Some(device) = entry.device.as_ref().filter(|_| entry.is_in_doubt()) else { continue };
+            let kernels: Vec<&Kernel> = executable.kernels(id, 0..executable.plan().steps.len()).collect();
+            let answers = !kernels.is_empty() && entry.state.problem().is_some();
+            if answers || entry.record.is_changed_by(&kernels) {
+                self.0.devices.ran(id, device, &kernels);
+            }
+        }
+    }
+}
+
+/// A device that failed at something else than a plan.
+pub(crate) fn of_device(id: DeviceId, source: DeviceError) -> Failure {
+    Failure::before_running(ExecError::of(id)(source))
+}

@@ -1,0 +1,162 @@
+//! Why a device is trusted less than others: when it was lost, what it refused, and which kernels did that.
+
+use std::time::Duration;
+
+use breakeven_ir::Kernel;
+use breakeven_plan::describe;
+
+/// Openings, or refusals, that a device may have within [`WINDOW`].
+const LIMIT: usize = 3;
+/// How long they count.
+const WINDOW: Duration = Duration::from_mins(1);
+
+/// What one device did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record {
+    /// When it was opened again, by the clock of its backend.
+    openings: Vec<Duration>,
+    /// When it refused, by its own clock.
+    refusals: Vec<Duration>,
+    doubts: Vec<Doubt>,
+    /// How often it was opened again.
+    pub reopened: usize,
+}
+
+/// A kernel during which the device was lost.
+#[derive(Clone, Debug)]
+struct Doubt {
+    kernel: Kernel,
+    /// Losses in its own submission.
+    alone: usize,
+    /// Losses in a submission with others, since it last ran well on its own.
+    shared: usize,
+}
+
+impl Record {
+    /// Whether it may be opened once more now, which counts.
+    pub fn may_open(&mut self, now: Duration) -> bool {
+        may(&mut self.openings, now)
+    }
+
+    /// Whether it may go on after refusing now, which counts.
+    pub fn may_refuse(&mut self, now: Duration) -> bool {
+        may(&mut self.refusals, now)
+    }
+
+    /// The device was lost during these kernels. A kernel is guilty at its second loss, if it was on its own once.
+    pub fn lost_during(&mut self, kernels: &[Kernel]) {
+        for kernel in kernels {
+            let at = self.doubts.iter().position(|doubt| doubt.kernel == *kernel).unwrap_or_else(|| {
+                self.doubts.push(Doubt { kernel: kernel.clone(), alone: 0, shared: 0 });
+                self.doubts.len() - 1
+            });
+            let doubt = &mut self.doubts[at];
+            if kernels.len() == 1 {
+                doubt.alone += 1;
+            } else {
+                doubt.shared += 1;
+            }
+        }
+    }
+
+    /// These kernels ran well, each in a submission of its own as far as it is doubted.
+    pub fn ran(&mut self, kernels: &[&Kernel]) {
+        self.doubts.iter_mut().filter(|doubt| doubt.is_cleared_by(kernels)).for_each(|doubt| doubt.shared = 0);
+        self.doubts.retain(|doubt| doubt.alone + doubt.shared > 0);
+    }
+
+    /// Whether it says anything else once these kernels ran well.
+    pub fn is_changed_by(&self, kernels: &[&Kernel]) -> bool {
+        self.doubts.iter().any(|doubt| doubt.is_cleared_by(kernels))
+    }
+
+    /// Some kernel is doubted.
+    pub fn has_doubts(&self) -> bool {
+        !self.doubts.is_empty()
+    }
+
+    /// The device was lost during this kernel, alone or not: it gets a submission of its own.
+    pub fn doubts(&self, kernel: &Kernel) -> bool {
+        self.doubts.iter().any(|doubt| doubt.kernel == *kernel)
+    }
+
+    /// The device was lost twice during this kernel, which is not run there again.
+    pub fn bans(&self, kernel: &Kernel) -> bool {
+        self.doubts.iter().any(|doubt| doubt.is_proved() && doubt.kernel == *kernel)
+    }
+
+    /// The kernels that are not run there again, in words.
+    pub fn quarantined(&self) -> Vec<String> {
+        self.doubts.iter().filter(|doubt| doubt.is_proved()).map(|doubt| describe(&doubt.kernel)).collect()
+    }
+
+    /// All is forgotten but how often it was opened.
+    pub fn forgive(&mut self) {
+        *self = Record { reopened: self.reopened, ..Record::default() };
+    }
+}
+
+impl Doubt {
+    fn is_cleared_by(&self, kernels: &[&Kernel]) -> bool {
+        self.shared > 0 && kernels.contains(&&self.kernel)
+    }
+
+    fn is_proved(&self) -> bool {
+        self.alone > 0 && self.alone + self.shared > 1
+    }
+}
+
+fn may(times: &mut Vec<Duration>, now: Duration) -> bool {
+    times.retain(|time| now.saturating_sub(*time) < WINDOW);
+    let may = times.len() < LIMIT;
+    if may {
+        times.push(now);
+    }
+    may
+}
+
+#[cfg(test)]
+mod tests {
+    use breakeven_ir::{DType, Expr, Map};
+
+    use super::*;
+
+    fn kernel(n: usize) -> Kernel {
+        Kernel::Map(Map::dense(Expr::identity(DType::F32), vec![], n))
+    }
+
+    #[test]
+    fn three_openings_in_a_minute_and_no_more() {
+        let mut record = Record::default();
+        let seconds = [0, 10, 20, 59, 60, 69, 70];
+        let may = seconds.map(|s| record.may_open(Duration::from_secs(s)));
+        assert_eq!(may, [true, true, true, false, true, false, true]);
+    }
+
+    #[test]
+    fn a_kernel_is_banned_when_it_was_on_its_own_and_no_other_with_it() {
+        let (guilty, other) = (kernel(1), kernel(2));
+        let mut record = Record::default();
+        record.lost_during(&[guilty.clone(), other.clone()]);
+        assert!(record.doubts(&guilty) && record.doubts(&other) && !record.bans(&guilty));
+        assert!(record.is_changed_by(&[&other]));
+        record.ran(&[&other]);
+        assert!(!record.is_changed_by(&[&other]) && !record.doubts(&other));
+        record.lost_during(std::slice::from_ref(&guilty));
+        assert!(record.bans(&guilty) && !record.bans(&other));
+        record.forgive();
+        assert!(!record.doubts(&guilty));
+    }
+
+    #[test]
+    fn losses_of_one_alone_are_not_forgotten_for_a_run_that_went_well() {
+        let guilty = kernel(1);
+        let mut record = Record::default();
+        record.lost_during(std::slice::from_ref(&guilty));
+        assert!(!record.bans(&guilty));
+        record.ran(&[&guilty]);
+        record.lost_during(std::slice::from_ref(&guilty));
+        assert!(record.bans(&guilty));
+        assert_eq!(record.quarantined(), ["copy [1]"]);
+    }
+}

@@ -1,0 +1,53 @@
+//! Collected cases about how a process ends after it used software Vulkan, and what it does where there is none.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// The example `leave`, which is built with the tests.
+fn example() -> PathBuf {
+    let own = std::env::current_exe().expect("the test has a path");
+    let folder = own.parent().and_then(|deps| deps.parent()).expect("tests lie in deps");
+    let example = folder.join("examples/leave");
+    assert!(example.exists(), "{} is missing: cargo build -p breakeven --example leave", example.display());
+    example
+}
+
+fn ends_cleanly(times: usize) {
+    // What is measured is kept, so that it is measured once.
+    let folder = std::env::temp_dir().join(format!("breakeven-leave-{}", std::process::id()));
+    let leave = |how| -> Output { Command::new(example()).arg(how).arg(&folder).output().expect("the example runs") };
+    for turn in 0..times {
+        for (how, code) in [("return", 0), ("exit", 0), ("panic", 101)] {
+            let output = leave(how);
+            let told = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.code(), Some(code), "{how}, turn {turn}: {told}{:?}", output.stderr);
+            assert!(!told.starts_with("1 devices"), "no adapter was there: {told}");
+        }
+    }
+    std::fs::remove_dir_all(folder).expect("measurements were kept there");
+}
+
+/// Case T04: the process crashes at its end, after all results were right.
+#[test]
+fn t04_a_process_ends_as_it_should() {
+    ends_cleanly(1);
+}
+
+#[test]
+#[ignore = "takes ten minutes: cargo test -p breakeven --test leaving -- --ignored"]
+fn t04_a_process_ends_as_it_should_two_hundred_times() {
+    ends_cleanly(67);
+}
+
+/// Case D03: no adapter, and a panic.
+#[test]
+fn d03_without_a_driver_everything_runs_on_the_cpu() {
+    let mut command = Command::new(example());
+    for variable in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
+        command.env(variable, "/nonexistent");
+    }
+    let output = command.env("LIBGL_ALWAYS_SOFTWARE", "0").output().expect("the example runs");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{told}");
+    assert!(told.starts_with("1 devices") && told.contains("note: no GPU was found"), "{told}");
+}

@@ -1,0 +1,277 @@
+//! Collected cases about waiting for a GPU, on the software adapters.
+
+mod adapters;
+mod sim;
+
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use adapters::{GPU, Handing, engines, long_work, resident_bytes, swiftshader};
+use breakeven::{Deadline, DeviceError, DeviceId, DeviceProfile, DeviceState, Engine, Error, Profile, Tensor};
+use breakeven_device::Backend;
+use breakeven_wgpu::{WgpuBackend, WgpuOptions};
+
+const MB: usize = 1 << 20;
+
+fn soon() -> Deadline {
+    Deadline::after(Duration::from_mins(5))
+}
+
+fn ramp(engine: &Engine, n: usize, from: usize) -> Tensor {
+    engine.from_vec((from..from + n).map(|i| (i % 1000) as f32).collect::<Vec<_>>(), [n])
+}
+
+/// Case S01: a lone read hangs, because nothing polls the device.
+#[test]
+fn s01_a_lone_read_comes_back() {
+    for engine in engines() {
+        let y = engine.tensor(&[1.0, 2.0, 3.0], [3]).relu().on(GPU);
+        assert_eq!(y.to_vec_by::<f32>(Deadline::after(Duration::from_secs(10))).unwrap(), [1.0, 2.0, 3.0]);
+    }
+}
+
+/// Case S02: a wait ends early and what is read is not there yet; or it does not end at its deadline.
+#[test]
+fn s02_a_deadline_is_kept_and_the_same_work_is_right_without_one() {
+    let (engine, device) = swiftshader();
+    let y = long_work(&engine);
+    let start = Instant::now();
+    let error = y.to_vec_by::<f32>(Deadline::after(Duration::from_millis(200))).unwrap_err();
+    let waited = start.elapsed();
+    assert!(matches!(error, Error::Device { source: DeviceError::Timeout { .. }, .. }), "{error}");
+    assert!(waited >= Duration::from_millis(200) && waited < Duration::from_millis(800), "{waited:?}");
+    assert!(matches!(engine.devices()[1].state, DeviceState::Suspect(_)));
+    let small = (engine.tensor(&[1.0], [1]) + 1.0).to_vec::<f32>().unwrap();
+    assert_eq!(small, [2.0], "the process is usable");
+    engine.ready(soon()).unwrap();
+    assert_eq!((&engine.devices()[1].state, engine.devices()[1].memory.unwrap().pending), (&DeviceState::Ready, 0));
+    let got = y.to_vec_by::<f32>(soon()).unwrap();
+    let want = y.on(DeviceId::HOST).to_vec::<f32>().unwrap();
+    let wrong = got.iter().zip(&want).position(|(g, w)| (g - w).abs() > 1e-4 * w.abs().max(1.0));
+    assert_eq!(wrong, None);
+    assert!(device.counters().submits > 0);
+}
+
+fn two_reads(engine: &Engine, is_reversed: bool) {
+    let x = engine.tensor(&[0.1, 0.9], [2]);
+    let place = x.argmax(0).on(GPU).read::<i64>();
+    let share = x.softmax(-1).on(GPU).read::<f32>();
+    let (place, share) = if is_reversed {
+        let share = pollster::block_on(share).unwrap();
+        (pollster::block_on(place).unwrap(), share)
+    } else {
+        (pollster::block_on(place).unwrap(), pollster::block_on(share).unwrap())
+    };
+    assert_eq!(place, [1]);
+    assert!((share[0] - 0.310_025_5).abs() < 1e-6 && (share[1] - 0.689_974_5).abs() < 1e-6, "{share:?}");
+}
+
+/// Case S07: two reads in flight share memory.
+#[test]
+fn s07_two_reads_in_flight() {
+    for engine in engines() {
+        (0..100).for_each(|i| two_reads(&engine, i % 2 == 1));
+    }
+}
+
+#[test]
+#[ignore = "takes a minute: cargo test --release -p breakeven --test waiting -- --ignored s07"]
+fn s07_two_reads_in_flight_a_thousand_times() {
+    for engine in engines() {
+        (0..2000).for_each(|i| two_reads(&engine, i % 2 == 1));
+    }
+}
+
+fn uploads(engine: &Engine, count: usize) {
+    let one = |i: usize| {
+        let x = engine.from_vec(vec![i as f32; MB / 4], [MB / 4]);
+        engine.run(&[&(x + 1.0).on(GPU)]).unwrap();
+    };
+    (0..20).for_each(one);
+    let before = resident_bytes();
+    (20..count).for_each(one);
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 256 * MB as u64, "{grown} bytes more are held after {count} uploads");
+}
+
+/// Case S09: uploads without a read pile up in the host's memory.
+#[test]
+fn s09_a_loop_of_uploads_stays_within_its_budget() {
+    for engine in engines() {
+        uploads(&engine, 500);
+    }
+}
+
+#[test]
+#[ignore = "takes a minute: cargo test --release -p breakeven --test waiting -- --ignored s09"]
+fn s09_ten_thousand_uploads_stay_within_their_budget() {
+    for engine in engines() {
+        uploads(&engine, 10_000);
+    }
+}
+
+#[test]
+fn eight_threads_read_back_at_once() {
+    for engine in engines() {
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let engine = &engine;
+                scope.spawn(move || {
+                    for turn in 0..10 {
+                        let from = thread * 100 + turn;
+                        let y = (ramp(engine, MB / 4, from) * 2.0).on(GPU);
+                        engine.run(&[&y]).unwrap();
+                        let got = y.to_vec::<f32>().unwrap();
+                        let wrong = got.iter().enumerate().find(|(i, g)| **g != ((i + from) % 1000) as f32 * 2.0);
+                        assert_eq!(wrong, None, "thread {thread}, turn {turn}");
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// Whoever waits for a device holds nothing that others need.
+#[test]
+fn nobody_waits_for_who_waits() {
+    let (engine, _) = swiftshader();
+    let y = long_work(&engine);
+    engine.explain(&[&y]).unwrap();
+    let (ended, has_ended) = channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let read = y.to_vec_by::<f32>(soon()).map(|all| all.len());
+            ended.send(read).unwrap();
+        });
+        let mut turns = 0;
+        while has_ended.try_recv().is_err() {
+            assert_eq!(ramp(&engine, 3, turns % 900).to_vec::<f32>().unwrap()[0], (turns % 900) as f32);
+            assert_eq!((ramp(&engine, 3, 1) + 1.0).sum(0).item::<f32>().unwrap(), 9.0);
+            assert_eq!(engine.devices().len(), 2);
+            turns += 1;
+        }
+        assert!(turns > 10, "{turns} turns while another thread waited");
+    });
+}
+
+fn steps(engine: &Engine, count: usize) {
+    let weight = engine.from_vec((0..256).map(|i| (i % 5) as f32 * 0.1).collect(), [16, 16]);
+    let mut state = engine.from_vec(vec![0.5f32; 16], [1, 16]);
+    let mut step = |_| {
+        state = (state.matmul(&weight) + 0.25).tanh().on(GPU);
+        engine.run(&[&state]).unwrap();
+    };
+    let memory = || engine.devices()[1].memory.unwrap().pool;
+    (0..200).for_each(&mut step);
+    let (before, pool) = (resident_bytes(), memory().peak_bytes);
+    (200..count).for_each(&mut step);
+    assert_eq!(memory().peak_bytes, pool, "memory of the device grows");
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 32 * MB as u64, "{grown} bytes more are held after {count} steps");
+    assert!(state.to_vec::<f32>().unwrap().iter().all(|x| x.is_finite()));
+}
+
+fn small_memory() -> Vec<Engine> {
+    let backend = WgpuBackend::new(WgpuOptions::default());
+    let engine = |index: usize| {
+        let builder = Engine::builder().gpus(false).no_cache().recovery_bytes(64 << 10);
+        builder.device(backend.open(index).unwrap()).build().unwrap()
+    };
+    backend.software_adapters().into_iter().map(engine).collect()
+}
+
+#[test]
+fn a_thousand_steps_take_no_more_memory() {
+    for engine in small_memory() {
+        steps(&engine, 1000);
+    }
+}
+
+#[test]
+#[ignore = "takes a minute: cargo test --release -p breakeven --test waiting -- --ignored steps"]
+fn ten_thousand_steps_take_no_more_memory() {
+    for engine in small_memory() {
+        steps(&engine, 10_000);
+    }
+}
+
+#[test]
+fn an_engine_is_dropped_with_work_in_flight() {
+    let started = Instant::now();
+    let (engine, device) = swiftshader();
+    let y = long_work(&engine);
+    drop(y.read::<f32>());
+    assert!(device.counters().submits > 0);
+    drop((y, engine, device));
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    // The threads of SwiftShader crash a process that ends while they work.
+    let (engine, _) = swiftshader();
+    long_work(&engine).to_vec_by::<f32>(soon()).unwrap();
+}
+
+#[test]
+fn two_engines_on_one_adapter_do_not_know_of_each_other() {
+    for (a, b) in engines().iter().zip(&engines()) {
+        for turn in 0..20 {
+            let (x, y) = ((ramp(a, 1000, turn) + 1.0).on(GPU), (ramp(b, 1000, turn) * 3.0).on(GPU));
+            a.run(&[&x]).unwrap();
+            b.run(&[&y]).unwrap();
+            assert_eq!(x.to_vec::<f32>().unwrap()[1], turn as f32 + 2.0);
+            assert_eq!(y.to_vec::<f32>().unwrap()[1], (turn + 1) as f32 * 3.0);
+        }
+    }
+}
+
+/// Any numbers, so that nothing has to be measured.
+fn known(backend: &dyn Backend) -> Profile {
+    let info = backend.list().swap_remove(0);
+    Profile {
+        devices: vec![DeviceProfile { name: info.name, driver: info.driver, ..sim::rates(1e9) }],
+        ..Profile::new("")
+    }
+}
+
+/// A real driver: what was lost is opened again, and what was there is computed again.
+#[test]
+fn a_lost_adapter_is_opened_again() {
+    for backend in Handing::all() {
+        let builder = Engine::builder().gpus(false).software(true).no_cache().backend(backend.clone());
+        let engine = builder.profile(known(&*backend)).build().unwrap();
+        engine.ready(soon()).unwrap();
+        let y = (ramp(&engine, 100, 1) + 1.0).on(GPU);
+        engine.run(&[&y]).unwrap();
+        backend.opened()[0].destroy();
+        let elsewhere = |y: &Tensor| (y * 2.0).on(DeviceId::HOST).to_vec::<f32>();
+        assert!(elsewhere(&y).is_err(), "it was to be computed there, and nowhere else");
+        engine.ready(soon()).unwrap();
+        assert_eq!(elsewhere(&y).unwrap()[..3], [4.0, 6.0, 8.0]);
+        let gpu = engine.devices().swap_remove(1);
+        assert_eq!((gpu.state, gpu.reopened), (DeviceState::Ready, 1));
+        let again = (&y * 3.0).on(GPU).to_vec::<f32>().unwrap();
+        assert_eq!(again[..3], [6.0, 9.0, 12.0]);
+        assert!(backend.opened()[1].counters().submits > 0);
+    }
+}
+
+/// The figure is for docs/performance.md; the bound only finds a lock that is held while somebody computes.
+#[test]
+#[ignore = "needs a quiet machine: cargo test --release -p breakeven --test waiting -- --ignored --nocapture scale"]
+fn threads_that_share_an_engine_scale() {
+    let engine = Engine::builder().gpus(false).no_cache().threads(1).build().unwrap();
+    let rate = |threads: usize| {
+        let started = Instant::now();
+        let work = |_| {
+            let x = ramp(&engine, 4096, 1);
+            (0..2000).for_each(|_| drop((&x * 2.0 + 1.0).tanh().to_vec::<f32>().unwrap()));
+        };
+        std::thread::scope(|scope| (0..threads).for_each(|i| drop(scope.spawn(move || work(i)))));
+        (threads * 2000) as f64 / started.elapsed().as_secs_f64()
+    };
+    rate(1);
+    let rates = [1, 2, 4, 8].map(|threads| (threads, rate(threads)));
+    for (threads, rate) in rates {
+        println!("{threads} threads: {rate:.0} graphs a second");
+    }
+    let cores = std::thread::available_parallelism().unwrap().get();
+    assert!(cores < 2 || rates[1].1 > 1.3 * rates[0].1, "{rates:?}");
+}
