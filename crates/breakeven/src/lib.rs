@@ -30,6 +30,7 @@ mod draft;
 mod engine;
 mod error;
 mod evaluate;
+mod folded;
 #[cfg(feature = "ndarray")]
 mod interop;
 mod mapped;
