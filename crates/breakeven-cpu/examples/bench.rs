@@ -133,6 +133,7 @@ fn cases() -> Vec<(String, Kernel)> {
         all.push((format!("chain of 8 light {n}"), Kernel::Map(Map::dense(light_chain(), Vec::new(), [n]))));
         all.push((format!("sum {n}"), reduce(Fold::Sum, (), [n])));
         all.push((format!("max {n}"), reduce(Fold::Max, (), [n])));
+        all.push((format!("dot {n}"), dot(n)));
     }
     for kind in [RowWise::Softmax, RowWise::LogSoftmax, RowWise::LayerNorm { epsilon: 1e-12 }] {
         for (rows, length) in [(1_000, 1_000), (4_096, 384), (12 * 32 * 128, 128)] {
@@ -216,6 +217,11 @@ fn reduce(fold: Fold, outer: impl Into<Shape>, inner: impl Into<Shape>) -> Kerne
         pre: Expr::identity(DType::F32),
         params: Vec::new(),
     })
+}
+
+fn dot(n: usize) -> Kernel {
+    let Kernel::Reduce(kernel) = reduce(Fold::Sum, (), [n]) else { unreachable!("a reduction") };
+    Kernel::Reduce(ReduceRows { inputs: vec![dense([n]); 2], pre: row("mul"), ..kernel })
 }
 
 fn columns(fold: Fold, rows: usize, columns: usize) -> Kernel {

@@ -25,6 +25,9 @@ fn main() -> breakeven::Result<()> {
     check(&out);
     time("engine.run(&[&(a + b)])", || drop(engine.run(&[&(&a + &b)]).expect("it runs")));
     time("sum of 1,000, read", || _ = black_box(a.sum(..).item::<f32>().expect("it runs")));
+    time("dot of 1,000, only written", || drop(black_box(a.dot(&b))));
+    time("dot of 1,000, read", || _ = black_box(a.dot(&b).item::<f32>().expect("it runs")));
+    time("dot of 1,000, run", || drop(engine.run(&[&a.dot(&b)]).expect("it runs")));
     let chain = || (&a + &b).relu().exp();
     time("three operations, run", || drop(engine.run(&[&chain()]).expect("it runs")));
     let draft = Draft::new(&[&a]).expect("its value is there");

@@ -31,6 +31,7 @@ mod engine;
 mod error;
 mod evaluate;
 mod failure;
+mod folded;
 #[cfg(feature = "ndarray")]
 mod interop;
 mod mapped;

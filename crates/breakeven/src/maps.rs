@@ -45,12 +45,12 @@ macro_rules! methods {
             #[must_use]
             #[track_caller]
             pub fn $name(&self $(, $arg: argument!($more))*) -> Tensor {
-                const ROW: usize = position(stringify!($name));
+                const ROW: Row = row(stringify!($name));
                 #[allow(unused_mut, reason = "most rows have no parameters")]
                 let (mut tensors, mut params) = (Inputs::new(), Params::new());
                 tensors.push(self.clone());
                 $(place!($more, $arg, tensors, params);)*
-                map(Row(&MAPS[ROW]), tensors, params, Location::caller())
+                map(ROW, tensors, params, Location::caller())
             })+
         }
     };
@@ -76,11 +76,21 @@ const fn position(name: &str) -> usize {
     panic!("methods are generated from the table")
 }
 
+/// The row `name` of the table.
+pub(crate) const fn row(name: &str) -> Row {
+    Row(&MAPS[position(name)])
+}
+
 /// Applies a row to tensors that may still differ in shape and type.
 fn map(row: Row, mut tensors: Inputs, params: Params, at: &'static Location<'static>) -> Tensor {
-    promote(row, &mut tensors, at);
-    spread(&mut tensors, at);
+    fit(row, &mut tensors, at);
     Tensor::apply_to(Op::Map(row, params), tensors, at)
+}
+
+/// Makes tensors what a row takes: of one shape and type.
+pub(crate) fn fit(row: Row, tensors: &mut [Tensor], at: &'static Location<'static>) {
+    promote(row, tensors, at);
+    spread(tensors, at);
 }
 
 /// Casts the values (not the masks) of a row to their common type.

@@ -2,10 +2,11 @@
 
 use std::panic::Location;
 
-use breakeven_ir::{CallError, Fold, Op, Reduce, Shape, View};
+use breakeven_ir::{CallError, Fold, Op, Reduce, Row, Shape, View};
 use smallvec::SmallVec;
 
 use crate::Tensor;
+use crate::maps::row;
 use crate::views::axis;
 
 /// Which axes a reduction folds: `1`, `-1`, `[0, 2]`, or `..` for all of them.
@@ -37,7 +38,7 @@ impl From<std::ops::RangeFull> for Axes {
 }
 
 impl Axes {
-    fn of(&self, operation: &'static str, rank: usize) -> Result<SmallVec<[usize; 4]>, CallError> {
+    pub(crate) fn of(&self, operation: &'static str, rank: usize) -> Result<SmallVec<[usize; 4]>, CallError> {
         let Some(axes) = &self.0 else {
             return Ok((0..rank).collect());
         };
@@ -111,18 +112,20 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn norm(&self, axes: impl Into<Axes>) -> Tensor {
-        self.square().sum(axes).sqrt()
+        const SQUARE: Row = row("square");
+        self.folded(SQUARE, &[], (Fold::Sum, &axes.into()), Location::caller()).sqrt()
     }
 
     /// `ln(sum(e^x))` without overflow; -inf where every element is.
     #[must_use]
     #[track_caller]
     pub fn logsumexp(&self, axes: impl Into<Axes>) -> Tensor {
-        let axes = axes.into();
+        const EXP: Row = row("exp");
+        let (axes, at) = (axes.into(), Location::caller());
         let top = self.max(axes.clone());
         let finite = top.is_inf().where_(&top.scalar(0.0), &top);
         let shifted = self - finite.keep(self, axes.clone());
-        shifted.exp().sum(axes).ln() + finite
+        shifted.folded(EXP, &[], (Fold::Sum, &axes), at).ln() + finite
     }
 
     /// A reduction of `source` over `axes`, with those axes put back at extent 1, so that it broadcasts against it.

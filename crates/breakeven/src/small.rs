@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use breakeven_device::{HostBytes, Kept, Lent, Timing};
 use breakeven_exec::{Direct, ExecError, Executable, StageTiming};
-use breakeven_ir::{Element, Graph, Layout, Node, NodeId, Op, Spec};
+use breakeven_ir::{Element, Graph, Layout, Node, NodeId, Op, Row, Shape, Spec};
 use breakeven_plan::{Home, OutputPlace};
 use smallvec::{SmallVec, smallvec};
 
+use crate::folded::Folded;
 use crate::report::Report;
 use crate::tensor::{Node as TensorNode, State};
 use crate::value::{Copies, Value};
@@ -53,7 +54,7 @@ impl Small {
             return;
         }
         let root = graph.node(*output);
-        let key = key(&root.op, &root.spec, root.inputs.iter().map(|id| &graph.node(*id).spec));
+        let key = key(tag(&root.op), &root.spec, root.inputs.iter().map(|id| &graph.node(*id).spec.shape));
         let known = Known {
             graph: graph.clone(),
             home: home.clone(),
@@ -78,8 +79,13 @@ impl Small {
         tensor.0.is_wanted_again();
         // Held while it is compared, so that what it is computed from stays. Nobody waits for a tensor that holds one of its inputs.
         let state = tensor.0.state();
-        let (State::Recipe(op, inputs), Ok(spec), None) = (&*state, &tensor.0.spec, tensor.0.pin) else { return None };
-        let key = key(op, spec, inputs.iter().filter_map(|t| t.0.spec.as_ref().ok()));
+        let (Ok(spec), None) = (&tensor.0.spec, tensor.0.pin) else { return None };
+        let key = match &*state {
+            State::Recipe(op, inputs) => key(tag(op), spec, inputs.iter().filter_map(shape_of)),
+            // A row's result has the shape of what it takes.
+            State::Folded(folded) => key(folded.reduce.fold as usize, spec, shape_of(&folded.inputs[0]).into_iter()),
+            _ => return None,
+        };
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let from = all.partition_point(|(k, _)| *k < key);
         let alike = all[from..].iter().take_while(|(k, _)| *k == key).map(|(_, known)| known);
@@ -87,7 +93,7 @@ impl Small {
         let mut given = Given::new();
         let known = now.find(|known| {
             given.clear();
-            Search { known, met: SmallVec::new(), given: &mut given }.whole(op, spec, inputs).is_some()
+            Search { known, met: SmallVec::new(), given: &mut given }.whole(&state, spec).is_some()
         })?;
         Some(Found { known: known.clone(), given })
     }
@@ -110,26 +116,40 @@ struct Met {
 
 impl Search<'_> {
     /// Whether what computes a tensor is its graph, node by node; the bytes of the graph's inputs are given then.
-    fn whole(&mut self, op: &Op, spec: &Spec, inputs: &[Tensor]) -> Option<()> {
+    fn whole(&mut self, state: &State, spec: &Spec) -> Option<()> {
         self.met.resize(self.known.graph.nodes().len(), None);
         let root = self.known.graph.outputs()[0].index();
-        self.inside(root, op, spec, inputs)?;
+        self.inside(root, state, spec)?;
         // Every node is met after those that take it, and the output is taken by none.
         for at in (0..self.met.len()).rev().filter(|&at| at != root) {
             let Some(tensor) = self.met[at].as_mut()?.recipe.take() else { continue };
-            match (&*tensor.0.state(), &tensor.0.spec) {
-                (State::Recipe(op, inputs), Ok(spec)) => self.inside(at, op, spec, inputs)?,
-                _ => return None,
-            }
+            self.inside(at, &tensor.0.state(), tensor.0.spec.as_ref().ok()?)?;
         }
         self.given.sort_unstable_by_key(|(id, _)| *id);
         Some(())
     }
 
-    /// What is computed by `op` from `inputs` is node `at`.
-    fn inside(&mut self, at: usize, op: &Op, spec: &Spec, inputs: &[Tensor]) -> Option<()> {
+    /// What is computed as `state` says is node `at`.
+    fn inside(&mut self, at: usize, state: &State, spec: &Spec) -> Option<()> {
         let node = &self.known.graph.nodes()[at];
-        (is_same(op, spec, node) && inputs.len() == node.inputs.len()).then_some(())?;
+        match state {
+            State::Recipe(op, inputs) if is_same(op, spec, node) => self.meet_all(node, inputs),
+            State::Folded(folded) if matches!(&node.op, Op::Reduce(reduce) if *reduce == folded.reduce) => {
+                let id = node.inputs[0];
+                let node = self.known.graph.node(id);
+                let is_alike = matches!(&node.op, Op::Map(row, params) if is_same_row(folded, *row, params));
+                (is_alike && self.met[id.index()].is_none()).then_some(())?;
+                // No tensor stands for it: one that did would be another node.
+                self.met[id.index()] = Some(Met { at: std::ptr::null(), recipe: None });
+                self.meet_all(node, &folded.inputs)
+            }
+            _ => None,
+        }
+    }
+
+    /// What `node` takes are `inputs`.
+    fn meet_all(&mut self, node: &Node, inputs: &[Tensor]) -> Option<()> {
+        (inputs.len() == node.inputs.len()).then_some(())?;
         node.inputs.iter().zip(inputs).try_for_each(|(id, input)| self.meet(*id, input))
     }
 
@@ -152,7 +172,7 @@ impl Search<'_> {
                     self.give(id, value)?;
                     None
                 }
-                State::Recipe(..) => {
+                State::Recipe(..) | State::Folded(_) => {
                     input.0.is_wanted_again();
                     Some(input.clone())
                 }
@@ -217,22 +237,41 @@ impl Found {
 
 /// The same operation with the same numbers, bit by bit.
 fn is_same(op: &Op, spec: &Spec, node: &Node) -> bool {
-    let alike = |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
     match (op, &node.op) {
-        (Op::Map(row, a), Op::Map(other, b)) => row == other && alike(a, b),
-        (Op::Fill(a), Op::Fill(b)) => alike(&[*a], &[*b]) && *spec == node.spec,
+        (Op::Map(row, a), Op::Map(other, b)) => row == other && are_alike(a, b),
+        (Op::Fill(a), Op::Fill(b)) => are_alike(&[*a], &[*b]) && *spec == node.spec,
         // Rare, and compared by value: these are planned the long way.
         (Op::Custom(..), _) => false,
         (op, other) => op == other,
     }
 }
 
+fn is_same_row(folded: &Folded, row: Row, params: &[f64]) -> bool {
+    folded.row == row && are_alike(&folded.params, params)
+}
+
+fn are_alike(a: &[f64], b: &[f64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
+}
+
+fn shape_of(tensor: &Tensor) -> Option<&Shape> {
+    tensor.0.spec.as_ref().ok().map(|spec| &spec.shape)
+}
+
+/// A number that equal operations share.
+fn tag(op: &Op) -> usize {
+    match op {
+        Op::Reduce(reduce) => reduce.fold as usize,
+        op => op.name().as_ptr().addr(),
+    }
+}
+
 /// A number that equal operations over equal extents share.
-fn key<'a>(op: &Op, spec: &Spec, inputs: impl Iterator<Item = &'a Spec>) -> u64 {
+fn key<'a>(tag: usize, spec: &Spec, inputs: impl Iterator<Item = &'a Shape>) -> u64 {
     // An odd constant with no pattern in its bits: the fractional part of the golden ratio.
     let mix = |key: u64, word: u64| (key.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let dims = |key: u64, spec: &Spec| spec.shape.iter().fold(mix(key, spec.dtype as u64), |k, &n| mix(k, n as u64));
-    inputs.fold(dims(mix(0, op.name().as_ptr().addr() as u64), spec), dims)
+    let dims = |key: u64, shape: &Shape| shape.iter().fold(key, |k, &n| mix(k, n as u64));
+    inputs.fold(dims(mix(mix(0, tag as u64), spec.dtype as u64), &spec.shape), dims)
 }
 
 impl Engine {

@@ -8,6 +8,7 @@ use breakeven_ir::{CallError, DType, Op, Shape, Spec};
 use breakeven_plan::DeviceId;
 use smallvec::{SmallVec, smallvec};
 
+use crate::folded::Folded;
 use crate::program::Call;
 use crate::small::Known;
 use crate::value::Value;
@@ -38,6 +39,8 @@ pub(crate) struct Node {
 pub(crate) enum State {
     /// It can be computed.
     Recipe(Op, Inputs),
+    /// It can be computed, and is two operations.
+    Folded(Folded),
     /// It is there.
     Value(Arc<Value>),
     /// It is an output of a program, which may run as a whole.
@@ -94,7 +97,7 @@ impl Tensor {
     /// As [`Tensor::apply`], for inputs that are given away.
     pub(crate) fn apply_to(op: Op, inputs: Inputs, at: &'static Location<'static>) -> Tensor {
         let engine = inputs[0].0.engine.clone();
-        let spec = match given(&inputs, &engine, &op).and_then(|specs| specs_of(&op, &inputs, &specs)) {
+        let spec = match given(&inputs, &engine, op.name()).and_then(|specs| specs_of(&op, &inputs, &specs)) {
             Ok(spec) => spec,
             Err(error) => return Tensor::wrong(&engine, error.at(at)),
         };
@@ -148,15 +151,15 @@ impl Tensor {
 }
 
 /// Specs of the inputs, or the first error one of them carries.
-fn given<'a>(
+pub(crate) fn given<'a>(
     inputs: &'a [Tensor],
     engine: &Engine,
-    op: &Op,
+    operation: &'static str,
 ) -> std::result::Result<SmallVec<[&'a Spec; 4]>, CallError> {
     let mut specs = SmallVec::new();
     for input in inputs {
         if !input.0.engine.is_same(engine) {
-            return Err(CallError::new(op.name(), "its tensors belong to different engines"));
+            return Err(CallError::new(operation, "its tensors belong to different engines"));
         }
         match &input.0.spec {
             Ok(spec) => specs.push(spec),
@@ -170,6 +173,7 @@ fn specs_of(op: &Op, inputs: &[Tensor], specs: &[&Spec]) -> std::result::Result<
     let Op::Output(index) = op else {
         return op.spec(specs);
     };
+    inputs[0].0.unfold();
     let State::Recipe(source, of) = inputs[0].0.state().clone() else {
         return Err(CallError::new("output", "its source was computed already"));
     };
@@ -180,7 +184,7 @@ fn specs_of(op: &Op, inputs: &[Tensor], specs: &[&Spec]) -> std::result::Result<
 
 impl Node {
     #[inline]
-    fn tensor(
+    pub(crate) fn tensor(
         engine: Engine,
         spec: std::result::Result<Spec, CallError>,
         pin: Option<DeviceId>,
@@ -232,7 +236,9 @@ impl State {
     /// Nothing is dropped with it that others do not hold, as far as one can see now.
     fn is_flat(&self) -> bool {
         match self {
-            State::Recipe(_, inputs) => inputs.iter().all(|t| Arc::strong_count(&t.0) > 1),
+            State::Recipe(_, inputs) | State::Folded(Folded { inputs, .. }) => {
+                inputs.iter().all(|t| Arc::strong_count(&t.0) > 1)
+            }
             State::Deferred(..) => false,
             State::Value(_) | State::Wrong => true,
         }
@@ -243,7 +249,7 @@ fn drop_all(state: State) {
     let mut left: SmallVec<[State; 2]> = smallvec![state];
     while let Some(state) = left.pop() {
         let inputs = match state {
-            State::Recipe(_, inputs) => inputs,
+            State::Recipe(_, inputs) | State::Folded(Folded { inputs, .. }) => inputs,
             State::Deferred(call, _) => Arc::into_inner(call).map(Call::into_tensors).unwrap_or_default(),
             State::Value(_) | State::Wrong => continue,
         };

@@ -101,6 +101,7 @@ enum Found {
 /// How the value of a tensor comes about: it is there, or it must be computed, perhaps again after a loss.
 fn step(tensor: &Tensor, devices: &Snapshot) -> Result<Found> {
     tensor.check()?;
+    tensor.0.unfold();
     if let Some(inner) = tensor.written() {
         // On another device it is a node of its own.
         let is_same = tensor.0.pin.is_none_or(|pin| inner.0.pin == Some(pin));
@@ -111,7 +112,7 @@ fn step(tensor: &Tensor, devices: &Snapshot) -> Result<Found> {
             tensor.0.is_wanted_again();
             Ok(Found::Recipe(op.clone(), inputs.clone()))
         }
-        State::Wrong | State::Deferred(..) => Err(CallError::new("tensor", "has no value").into()),
+        State::Wrong | State::Deferred(..) | State::Folded(_) => Err(CallError::new("tensor", "has no value").into()),
         State::Value(value) => {
             if value.is_there(devices) {
                 return Ok(Found::Value(value.clone()));

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use breakeven::{Draft, Engine};
+use breakeven::{Draft, Engine, Tensor};
 
 struct Counting;
 
@@ -72,6 +72,28 @@ fn one_operation_asks_for_few_blocks() {
     assert!(count <= 2, "{count} blocks: its node and the vector");
     let count = asked(|| _ = a.sum(..).item::<f32>().expect("it runs"));
     assert!(count <= 1, "{count} blocks besides its node");
+    let count = asked(|| _ = a.dot(&b).item::<f32>().expect("it runs"));
+    assert!(count <= 1, "{count} blocks besides its node");
+}
+
+#[test]
+fn a_fold_of_a_row_is_the_same_written_as_one_and_as_two() {
+    let engine = engine();
+    let (a, b) = (engine.tensor(&[1.0, -2.0, 3.0], [3]), engine.tensor(&[3.0, 4.0, 0.5], [3]));
+    let read = |tensor: Tensor| tensor.item::<f32>().expect("it runs");
+    let blocks = [asked(|| _ = read(a.dot(&b))), asked(|| _ = read((&a * &b).sum(..)))];
+    assert!(blocks[0] < blocks[1], "{blocks:?}");
+    for _ in 0..3 {
+        let (one, two) = (a.dot(&b), (&a * &b).sum(..));
+        assert_eq!((read(one.clone()), read(two), read(&one + &one)), (-3.5, -3.5, -7.0));
+        // What is folded is another row, another fold, or folded otherwise.
+        assert_eq!((read((&a + &b).sum(..)), read((&a * &b).max(..)), read(a.norm(..))), (9.5, 3.0, 14f32.sqrt()));
+        assert_eq!((read((&a * &a).sum(..)), read(a.dot(&a)), read(b.dot(&a))), (14.0, 14.0, -3.5));
+        // It takes what is still to be computed, which others take too.
+        let sum = &a + &b;
+        assert_eq!((read(sum.dot(&a)), read(sum.dot(&sum)), read(sum.sum(..))), (10.5, 32.25, 9.5));
+        assert_eq!(read(a.dot(&b) + (&a * &b).max(..)), -0.5);
+    }
 }
 
 #[test]
@@ -118,7 +140,7 @@ fn threads_that_read_tensors_of_one_graph_do_not_wait_for_each_other_forever() {
 fn a_graph_found_again_is_the_same_graph() {
     let engine = engine();
     let (a, b) = (engine.tensor(&[1.0, -2.0], [2]), engine.tensor(&[3.0, 4.0], [2]));
-    let read = |t: breakeven::Tensor| t.to_vec::<f32>().expect("it runs");
+    let read = |t: Tensor| t.to_vec::<f32>().expect("it runs");
     for _ in 0..3 {
         assert_eq!(read(&a - &b), [-2.0, -6.0]);
         assert_eq!(read(&b - &a), [2.0, 6.0]);

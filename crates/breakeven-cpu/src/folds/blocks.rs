@@ -5,7 +5,7 @@ use fearless_simd::{Simd, SimdBase, SimdMask, SimdWiden};
 
 use super::Rows;
 use crate::domain::BLOCK;
-use crate::lanes::{Chunk, Lanes, is_avx512};
+use crate::lanes::{Chunk, Lanes};
 
 /// Partial sums side by side: enough to keep every adder busy, and the same on every instruction set.
 const WIDE: usize = 64;
@@ -21,9 +21,11 @@ pub(super) trait Terms<S: Simd>: Copy {
     /// # Safety
     /// As many elements as a register has must be readable from `at` on.
     unsafe fn register(self, at: usize) -> Lanes<S>;
+    /// As `register`, of the `n` elements from `at` on, fewer than a register has; then zeros.
+    ///
     /// # Safety
-    /// The element must be readable.
-    unsafe fn one(self, at: usize) -> f32;
+    /// They must be readable.
+    unsafe fn first(self, simd: S, at: usize, n: usize) -> Lanes<S>;
 }
 
 impl<S: Simd> Terms<S> for *const f32 {
@@ -37,9 +39,9 @@ impl<S: Simd> Terms<S> for *const f32 {
         unsafe { Lanes::load(self.add(at).cast()) }
     }
     #[inline(always)]
-    unsafe fn one(self, at: usize) -> f32 {
+    unsafe fn first(self, simd: S, at: usize, n: usize) -> Lanes<S> {
         // SAFETY: the caller's contract.
-        unsafe { self.add(at).read() }
+        unsafe { Lanes::load_first(self.add(at).cast(), n, Lanes(S::f32s::splat(simd, 0.0))) }
     }
 }
 
@@ -55,9 +57,9 @@ impl<S: Simd> Terms<S> for (*const f32, *const f32) {
         unsafe { Lanes::load(self.0.add(at).cast()) * Lanes::load(self.1.add(at).cast()) }
     }
     #[inline(always)]
-    unsafe fn one(self, at: usize) -> f32 {
+    unsafe fn first(self, simd: S, at: usize, n: usize) -> Lanes<S> {
         // SAFETY: the caller's contract.
-        unsafe { self.0.add(at).read() * self.1.add(at).read() }
+        unsafe { Terms::<S>::first(self.0, simd, at, n) * Terms::<S>::first(self.1, simd, at, n) }
     }
 }
 
@@ -79,36 +81,25 @@ pub(super) unsafe fn sum_by_blocks<S: Simd, T: Terms<S>>(simd: S, terms: T, n: u
 /// Sum of at most a block, as a tree: an element passes through at most `log2` of the block additions.
 #[inline(always)]
 unsafe fn tree_sum<S: Simd, T: Terms<S>>(simd: S, terms: T, n: usize) -> f32 {
-    let (len, registers) = (S::f32s::LEN, WIDE / S::f32s::LEN);
-    let mut sums = [Lanes::<S>(S::f32s::splat(simd, 0.0)); WIDE / NARROWEST];
-    let whole = n - n % WIDE;
-    // SAFETY: `n` elements are readable, and the tail has room for `WIDE`.
+    // SAFETY: the caller's contract.
     unsafe {
-        if n == BLOCK {
-            // As many side by side as all levels of the tree have registers for.
-            if is_avx512::<S>() {
-                whole_block::<S, T, 4>(&mut sums, terms);
-            } else {
-                whole_block::<S, T, 2>(&mut sums, terms);
-            }
-        } else {
-            for row in 0..whole / WIDE {
-                for register in 0..registers {
-                    sums[register] = sums[register] + terms.register(row * WIDE + register * len);
-                }
-            }
-        }
-        if whole < n {
-            let mut tail = [0f32; WIDE];
-            for (i, to) in tail[..n - whole].iter_mut().enumerate() {
-                *to = terms.one(whole + i);
-            }
-            for register in 0..registers {
-                sums[register] = sums[register] + Lanes::load(tail.as_ptr().add(register * len).cast());
-            }
+        match S::f32s::LEN {
+            16 => tree_of::<S, T, { WIDE / 16 }, 4>(simd, terms, n),
+            8 => tree_of::<S, T, { WIDE / 8 }, 2>(simd, terms, n),
+            _ => tree_of::<S, T, { WIDE / NARROWEST }, 2>(simd, terms, n),
         }
     }
-    let mut left = registers;
+}
+
+/// As [`tree_sum`], where the partial sums take `N` registers, of which all levels of a whole block's tree have room for `G` at a time.
+/// So many that the compiler knows how many: else they are kept in memory, and each addition waits for a store.
+#[inline(always)]
+unsafe fn tree_of<S: Simd, T: Terms<S>, const N: usize, const G: usize>(simd: S, terms: T, n: usize) -> f32 {
+    // SAFETY: the caller's contract.
+    let mut sums = unsafe {
+        if n == BLOCK { whole_block::<S, T, N, G>(simd, terms) } else { part_of_block::<S, T, N>(simd, terms, n) }
+    };
+    let mut left = N;
     while left > 1 {
         left /= 2;
         for i in 0..left {
@@ -120,8 +111,9 @@ unsafe fn tree_sum<S: Simd, T: Terms<S>>(simd: S, terms: T, n: usize) -> f32 {
 
 /// The partial sums of a whole block, `G` registers at a time.
 #[inline(always)]
-unsafe fn whole_block<S: Simd, T: Terms<S>, const G: usize>(sums: &mut [Lanes<S>; WIDE / NARROWEST], terms: T) {
-    for first in (0..WIDE / S::f32s::LEN).step_by(G) {
+unsafe fn whole_block<S: Simd, T: Terms<S>, const N: usize, const G: usize>(simd: S, terms: T) -> [Lanes<S>; N] {
+    let mut sums = [Lanes::<S>(S::f32s::splat(simd, 0.0)); N];
+    for first in (0..N).step_by(G) {
         let from = terms.after(first * S::f32s::LEN);
         // SAFETY: a block is readable.
         let pairs: [[Lanes<S>; G]; 4] = unsafe { [four(from, 0), four(from, 4), four(from, 8), four(from, 12)] };
@@ -129,6 +121,25 @@ unsafe fn whole_block<S: Simd, T: Terms<S>, const G: usize>(sums: &mut [Lanes<S>
         let [a, b, c, d] = pairs;
         sums[first..first + G].copy_from_slice(&both(both(a, b), both(c, d)));
     }
+    sums
+}
+
+/// The partial sums of fewer elements than a block has, row by row.
+#[inline(always)]
+unsafe fn part_of_block<S: Simd, T: Terms<S>, const N: usize>(simd: S, terms: T, n: usize) -> [Lanes<S>; N] {
+    let (len, whole) = (S::f32s::LEN, n - n % WIDE);
+    let mut sums = [Lanes::<S>(S::f32s::splat(simd, 0.0)); N];
+    // SAFETY: `n` elements are readable.
+    unsafe {
+        for row in 0..whole / WIDE {
+            sums = both(sums, registers(terms, row));
+        }
+        for (at, sum) in (whole..n).step_by(len).zip(&mut sums) {
+            let left = n - at;
+            *sum = *sum + if left < len { terms.first(simd, at, left) } else { terms.register(at) };
+        }
+    }
+    sums
 }
 
 /// Sums of four rows of a block.

@@ -25,7 +25,7 @@ pub(crate) use element::{Element, LONGEST};
 use kernel::{MOST_ROWS, Next, Strip, StripFn};
 pub(crate) use pack::Lines;
 use pack::{PackLeft, PackRight, pack_left, pack_right, strip_elements};
-pub(crate) use thin::ThinTile;
+pub(crate) use thin::{ThinRows, ThinTile};
 
 /// Bytes of a packed line in the longest block of terms: a strip of such lines stays in the first-level cache.
 pub(crate) const DEPTH_BYTES: usize = 2048;
@@ -400,8 +400,12 @@ impl Gemm {
     /// True when a strip is better packed than read where it lies.
     fn packs_strip(&self, tile: &Tile, lines: &Lines) -> bool {
         let exceeds = |panels: usize| tile.columns > panels * self.columns;
+        !self.is_plain || exceeds(1) && self.collides(lines) || exceeds(DIRECT_PANELS)
+    }
+
+    /// True when the terms of a strip that lies like `lines` evict each other from the first-level cache, or from the TLB.
+    fn collides(&self, lines: &Lines) -> bool {
         let step = if lines.along == 1 { lines.across } else { lines.along }.unsigned_abs() * self.width;
-        let collides = if lines.along == 1 { step.is_multiple_of(ONE_SET) } else { step >= ONE_SET };
-        !self.is_plain || exceeds(1) && collides || exceeds(DIRECT_PANELS)
+        if lines.along == 1 { step.is_multiple_of(ONE_SET) } else { step >= ONE_SET }
     }
 }

@@ -6,13 +6,10 @@ use super::{Gemm, Lines};
 /// Strips of rows beyond which wide panels are better: each strip reads a panel again.
 const FEW_STRIPS: usize = 2;
 
-/// A tile of few rows. Both sides were packed.
+/// A tile of few rows. The right side was packed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThinTile {
-    pub rows: usize,
-    pub terms: usize,
-    /// By [`Gemm::pack_thin_rows`].
-    pub left: *const u8,
+    pub left: ThinRows,
     /// By [`Gemm::pack_columns`], so many columns in all.
     pub right: *const u8,
     pub right_columns: usize,
@@ -22,6 +19,15 @@ pub(crate) struct ThinTile {
     pub to: *mut u8,
     /// Elements of the result from row to row, and from column to column.
     pub steps: (isize, isize),
+}
+
+/// The rows of a thin tile: each of their terms is read once for each panel, from the first-level cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThinRows {
+    /// Where they lie.
+    pub lines: Lines,
+    /// What [`Gemm::pack_thin_rows`] made of them, if it did.
+    pub packed: Option<*const u8>,
 }
 
 impl Gemm {
@@ -34,6 +40,12 @@ impl Gemm {
     /// Rows of each strip but the last.
     fn strip_rows(&self, rows: usize) -> usize {
         rows.div_ceil(rows.div_ceil(self.rows).max(1)).max(1)
+    }
+
+    /// True when few rows are better packed than read where they lie: where those of a strip evict each other from the first-level
+    /// cache.
+    pub fn packs_thin_rows(&self, lines: &Lines) -> bool {
+        !self.is_plain || self.collides(lines)
     }
 
     /// Bytes of packed rows.
@@ -58,20 +70,27 @@ impl Gemm {
     /// # Safety
     /// Both sides must hold the tile; the output is not read before it is written.
     pub unsafe fn run_thin(&self, tile: &ThinTile) {
-        let (width, one) = (self.strip_rows(tile.rows), self.packed_width);
+        let (ThinRows { lines, packed }, one) = (&tile.left, self.packed_width);
+        let width = self.strip_rows(lines.lines);
         let (all_rows, all_columns) =
-            (tile.rows.next_multiple_of(width), tile.right_columns.next_multiple_of(self.columns));
-        for (first, terms) in self.blocks(tile.terms) {
-            let (first, terms) = (self.pairs.elements(first), self.pairs.elements(terms));
+            (lines.lines.next_multiple_of(width), tile.right_columns.next_multiple_of(self.columns));
+        for (from_term, terms) in self.blocks(lines.terms) {
+            let (first, terms) = (self.pairs.elements(from_term), self.pairs.elements(terms));
             for (at, column) in (0..tile.columns).step_by(self.columns).enumerate() {
                 let from = all_columns * first + self.columns * terms * (tile.panel + at);
-                for start in (0..tile.rows).step_by(width) {
-                    let rows = width.min(tile.rows - start);
+                for start in (0..lines.lines).step_by(width) {
+                    let rows = width.min(lines.lines - start);
+                    let (left, left_steps) = match packed {
+                        Some(from) => {
+                            (from.wrapping_add((all_rows * first + start * terms) * one), (1, width as isize))
+                        }
+                        None => (self.place(lines, start, from_term), (lines.across, lines.along)),
+                    };
                     let to = start as isize * tile.steps.0 + column as isize * tile.steps.1;
                     let strip = Strip {
                         terms,
-                        left: tile.left.wrapping_add((all_rows * first + start * terms) * one),
-                        left_steps: (1, width as isize),
+                        left,
+                        left_steps,
                         right: tile.right.wrapping_add(from * one),
                         right_steps: (self.columns as isize, (self.columns * terms) as isize),
                         panel: self.columns,
@@ -81,7 +100,7 @@ impl Gemm {
                         add: first > 0,
                         next: Next::NONE,
                     };
-                    // SAFETY: both sides were packed for it; the caller vouches for the result.
+                    // SAFETY: both sides hold the strip; the caller vouches for the result.
                     unsafe { self.strips.run(&strip, rows) };
                 }
             }

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use breakeven_device::DeviceError;
 use breakeven_ir::{DType, Expr, Item, Kernel, Layout, MatMul, Operand, Precision, Row, RowWise, Unsupported};
+use smallvec::{SmallVec, smallvec};
 
 use crate::caches::Caches;
 use crate::gemm::{Gemm, Lower};
@@ -269,6 +270,10 @@ impl Machine {
 
     /// Calls `work` with ranges that together make `0..units`.
     fn split(&self, units: usize, nanoseconds: f64, work: impl Fn(std::ops::Range<usize>) + Sync) {
+        // What cannot be shared is often so small that asking who is awake would count.
+        if units <= 1 {
+            return work(0..units);
+        }
         let threads = self.crew(nanoseconds);
         let parts = evenly(self.parts(nanoseconds, threads).min(units), threads);
         if threads == 1 || parts <= 1 {
@@ -299,8 +304,8 @@ impl Machine {
         nanoseconds: f64,
         room: impl Fn() -> R + Sync,
         work: impl Fn(&mut R, usize) -> T + Sync,
-    ) -> Vec<T> {
-        let mut all = vec![T::default(); units];
+    ) -> SmallVec<[T; 8]> {
+        let mut all: SmallVec<[T; 8]> = smallvec![T::default(); units];
         // Nobody waits for anybody: threads that take turns at a lock lose more than a small unit takes.
         let places = Places(all.as_mut_ptr());
         self.split(units, nanoseconds, |some| {

@@ -11,10 +11,10 @@ mod wide;
 use number::LaneMask;
 pub(crate) use number::{Lanes, token};
 pub(crate) use plain::Plain;
+pub(crate) use sets::fuses;
 #[cfg(target_arch = "x86_64")]
 use sets::is_avx2;
-use sets::picks_nan;
-pub(crate) use sets::{fuses, is_avx512};
+use sets::{is_avx512, picks_nan};
 
 use breakeven_ir::Number;
 

@@ -4,7 +4,7 @@ use breakeven_ir::MatMul;
 
 use super::shared::{Columns, LEAST_SHARED};
 use super::{CpuMatMul, Packed, Sums};
-use crate::gemm::{Gemm, Lines, Right, ThinTile};
+use crate::gemm::{Gemm, Lines, Right, ThinRows, ThinTile};
 use crate::kept::Order;
 use crate::kernels::cut::Cut;
 use crate::kernels::products::{Product, Shapes, right};
@@ -115,27 +115,29 @@ impl CpuMatMul {
         }
     }
 
-    /// Packs the rows of all products, then makes the tiles.
+    /// Makes the tiles, of rows where they lie or of rows that are packed before, for all products.
     unsafe fn run_thin(&self, machine: &Machine, bound: Bound<'_>, keeps: &Keeps, from: Sums) {
         let (s, gemm, batches) = (&self.shapes, &keeps.gemm, self.batch.elements());
-        let bytes = gemm.thin_rows_bytes(s.m, s.k);
+        let lines = |batch: usize| {
+            let from = self.corner(0, batch, (0, 0), bound);
+            Lines { from, lines: s.m, terms: s.k, across: s.a.0, along: s.a.1 }
+        };
+        let packs = gemm.packs_thin_rows(&lines(0));
+        let bytes = if packs { gemm.thin_rows_bytes(s.m, s.k) } else { 0 };
         let mut lent = machine.spare.lend(batches * bytes);
         let rows = Sums(lent.start());
-        machine.split(batches, (batches * bytes) as f64 * machine.tuning.ns_per_byte, |batches| {
+        let packed = if packs { batches } else { 0 };
+        machine.split(packed, (packed * bytes) as f64 * machine.tuning.ns_per_byte, |batches| {
             for batch in batches {
-                let a = self.corner(0, batch, (0, 0), bound);
-                let lines = Lines { from: a, lines: s.m, terms: s.k, across: s.a.0, along: s.a.1 };
                 // SAFETY: the room holds the rows of all products, and each of them is packed by one thread.
-                unsafe { gemm.pack_thin_rows(&lines, rows.at(batch * bytes)) };
+                unsafe { gemm.pack_thin_rows(&lines(batch), rows.at(batch * bytes)) };
             }
         });
-        // SAFETY: both sides were packed; the rest is the same contract.
+        // SAFETY: columns were packed, and rows that had to be; the rest is the same contract.
         unsafe {
             self.run_tiles(machine, bound, keeps.tile, |batch, column| {
                 let tile = ThinTile {
-                    rows: s.m,
-                    terms: s.k,
-                    left: rows.at(batch * bytes),
+                    left: ThinRows { lines: lines(batch), packed: packs.then(|| rows.at(batch * bytes).cast_const()) },
                     right: from.at(0),
                     right_columns: s.n,
                     panel: column / gemm.panel(),
