@@ -63,16 +63,20 @@ pub fn parts(engine: &Engine, device: DeviceId) -> Result<()> {
             let given: Vec<Tensor> = square.iter().map(|(b, s)| engine.from_bytes(b.clone(), s.clone())).collect();
             let result = operation(&given).on(device);
             let report = engine.run(&[&result])?;
-            let read = Instant::now();
+            let begun = Instant::now();
+            result.host_bytes()?;
+            let fetched = begun.elapsed();
             result.read_into(&mut out, Deadline::after(Duration::from_mins(1)))?;
-            let read = read.elapsed();
+            let copied = begun.elapsed().saturating_sub(fetched);
             let timing = report.submissions[0].1;
-            rows.push([timing.upload, timing.dispatch, timing.wait, read]);
+            rows.push([timing.upload, timing.dispatch, timing.wait, fetched, copied]);
         }
         let quartile =
             |part: usize| Samples::new(rows.iter().map(|r| r[part]).collect()).lower_quartile().as_secs_f64() * 1e6;
-        let [upload, dispatch, wait, read] = [0, 1, 2, 3].map(quartile);
-        println!("  {name} by parts, us: bring {upload:.0}, submit {dispatch:.0}, wait {wait:.0}, read {read:.0}");
+        let [upload, dispatch, wait, fetch, copy] = [0, 1, 2, 3, 4].map(quartile);
+        println!(
+            "  {name} by parts, us: bring {upload:.0}, submit {dispatch:.0}, wait {wait:.0}, fetch {fetch:.0}, copy {copy:.0}"
+        );
     }
     Ok(())
 }

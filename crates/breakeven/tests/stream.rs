@@ -1,13 +1,13 @@
 //! Streams of batches: in order, each in its place, and overlapped.
 
+mod sim;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use breakeven::{CallError, Deadline, Device, DeviceId, DeviceProfile, Engine, Result, Tensor};
+use breakeven::{CallError, Deadline, Device, Engine, Result, Tensor};
 use breakeven_device::sim::{Fault, SimClock, SimDevice, SimOptions, SimSpeed};
-use breakeven_plan::{ClassCurves, Cost, Curve, Trust};
-
-const GPU: DeviceId = DeviceId(1);
+use sim::{GPU, rates};
 
 /// A device that takes 100 us to compute and 100 us for each copy of a batch.
 fn speed() -> SimSpeed {
@@ -22,30 +22,12 @@ fn speed() -> SimSpeed {
     }
 }
 
-fn profile(rate: f64) -> DeviceProfile {
-    let fast = || ClassCurves { math: Curve::rate(rate), memory: Curve::rate(rate) };
-    let classes = ["map", "reduce", "row_wise", "matmul", "gather"].map(|name| (name.to_owned(), fast()));
-    let tiny = Cost { seconds: 1e-12, spread: 0.0 };
-    DeviceProfile {
-        name: "sim".into(),
-        driver: "virtual clock".into(),
-        trust: Trust::Full,
-        submit: tiny,
-        dispatch: tiny,
-        sync: tiny,
-        upload: Curve::rate(rate),
-        download: Curve::rate(rate),
-        classes: classes.into(),
-        ..DeviceProfile::default()
-    }
-}
-
 fn engine(faults: &[Fault]) -> (Engine, SimClock) {
     let clock = SimClock::new();
     let options = SimOptions { faults: faults.to_vec(), ..SimOptions::new("sim", speed()) };
     let device: Arc<dyn Device> = Arc::new(SimDevice::new(options, &clock));
-    let builder = Engine::builder().gpus(false).no_cache().cpu_profile(profile(1.0));
-    (builder.measured_device(device, profile(1e18)).build().unwrap(), clock)
+    let builder = Engine::builder().gpus(false).no_cache().cpu_profile(rates(1.0));
+    (builder.measured_device(device, rates(1e18)).build().unwrap(), clock)
 }
 
 fn batches(count: usize) -> impl Iterator<Item = Vec<f32>> {

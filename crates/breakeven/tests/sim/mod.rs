@@ -44,6 +44,7 @@ pub fn rates(rate: f64) -> DeviceProfile {
         "matmul",
         "matmul_bf16",
         "matmul_int",
+        "attention",
         "conv",
         "gather",
         "scatter",
