@@ -49,7 +49,7 @@ fn machine_memory() -> Option<u64> {
     kibibytes.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Numbers that kernels are tuned by. None of them changes a result; a calibration measures `part_ns`, `wake_ns` and
+/// Numbers that kernels are tuned by. None of them changes a result; a calibration measures `part_ns`, `wake_ns`, `copy_ns` and
 /// `stream_bytes` (see `Device::tune`), and these are what is used before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tuning {
@@ -61,6 +61,8 @@ pub struct Tuning {
     pub ns_per_flop: f64,
     /// Nanoseconds for each byte that a loop moves.
     pub ns_per_byte: f64,
+    /// Nanoseconds in which one thread copies a byte that lies in no cache of its own.
+    pub copy_ns: f64,
     /// Nanoseconds of one multiplication or addition in a matrix product.
     pub ns_per_product_flop: f64,
     /// The same in a product of tiles.
@@ -95,6 +97,7 @@ impl Default for Tuning {
             wake_ns: 20_000.0,
             ns_per_flop: 0.02,
             ns_per_byte: 0.02,
+            copy_ns: 0.08,
             ns_per_product_flop: 0.01,
             ns_per_tile_flop: 0.001,
             spins: 4_000,

@@ -1,5 +1,5 @@
-//! Tuned numbers that the device measures by itself: what handing over a part costs, what waking a thread costs, and from
-//! where on outputs are written past the caches.
+//! Tuned numbers that the device measures by itself: what handing over a part costs, what waking a thread and copying a byte
+//! cost, and from where on outputs are written past the caches.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,14 +14,16 @@ use crate::team::Team;
 /// Names of the numbers in profiles.
 const PART_NS: &str = "part_ns";
 const WAKE_NS: &str = "wake_ns";
+const COPY_NS: &str = "copy_ns";
 const STREAM_BYTES: &str = "stream_bytes";
 
 /// The numbers in use; they may change between launches.
 #[derive(Debug)]
 pub(crate) struct Tuned {
-    /// Bits of a float, and of another.
+    /// Bits of floats.
     part_ns: AtomicU64,
     wake_ns: AtomicU64,
+    copy_ns: AtomicU64,
     stream_bytes: AtomicU64,
 }
 
@@ -30,6 +32,7 @@ impl Tuned {
         Tuned {
             part_ns: AtomicU64::new(tuning.part_ns.to_bits()),
             wake_ns: AtomicU64::new(tuning.wake_ns.to_bits()),
+            copy_ns: AtomicU64::new(tuning.copy_ns.to_bits()),
             stream_bytes: AtomicU64::new(tuning.stream_bytes),
         }
     }
@@ -44,6 +47,11 @@ impl Tuned {
         f64::from_bits(self.wake_ns.load(Ordering::Relaxed))
     }
 
+    /// As [`Tuning::copy_ns`].
+    pub fn copy_ns(&self) -> f64 {
+        f64::from_bits(self.copy_ns.load(Ordering::Relaxed))
+    }
+
     /// As [`Tuning::stream_bytes`].
     pub fn stream_bytes(&self) -> u64 {
         self.stream_bytes.load(Ordering::Relaxed)
@@ -52,7 +60,7 @@ impl Tuned {
     /// Takes over what is named and makes sense.
     pub fn adopt(&self, named: &BTreeMap<String, f64>) {
         let number = |name: &str| named.get(name).copied().filter(|x| x.is_finite() && *x > 0.0);
-        for (name, place) in [(PART_NS, &self.part_ns), (WAKE_NS, &self.wake_ns)] {
+        for (name, place) in [(PART_NS, &self.part_ns), (WAKE_NS, &self.wake_ns), (COPY_NS, &self.copy_ns)] {
             if let Some(ns) = number(name) {
                 place.store(ns.to_bits(), Ordering::Relaxed);
             }
@@ -72,6 +80,7 @@ pub(crate) fn measure(machine: &Machine, largest_bytes: u64) -> Result<BTreeMap<
     if let Some(ns) = wake_ns(&machine.team) {
         named.insert(WAKE_NS.to_owned(), WAKE_WORTH * ns);
     }
+    named.insert(COPY_NS.to_owned(), copy_ns(largest_bytes.min(COPIED) as usize));
     let mut trials = Vec::new();
     let mut bytes = SMALLEST_STREAM;
     while machine.natives.target.is_some() && bytes <= largest_bytes.min(LARGEST_STREAM) {
@@ -148,6 +157,25 @@ fn meeting_ns(team: &Team, threads: usize) -> Option<f64> {
     (!late.into_inner()).then(|| start.elapsed().as_nanos() as f64)
 }
 
+/// Bytes that are copied to see how long that takes: more than the caches of one core hold.
+const COPIED: u64 = 16 << 20;
+
+/// Nanoseconds in which this thread copies one byte of so many.
+fn copy_ns(bytes: usize) -> f64 {
+    let bytes = bytes.max(1);
+    let (from, mut to) = (vec![1u8; bytes], vec![0u8; bytes]);
+    let mut times: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            to.copy_from_slice(&from);
+            std::hint::black_box(&mut to);
+            start.elapsed().as_nanos() as f64
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[ROUNDS / 4].max(1.0) / bytes as f64
+}
+
 /// Outputs that are tried.
 const SMALLEST_STREAM: u64 = 4 << 20;
 const LARGEST_STREAM: u64 = 64 << 20;
@@ -203,6 +231,12 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_takes_time_and_no_more_than_a_microsecond_a_byte() {
+        let ns = copy_ns(1 << 20);
+        assert!(ns > 0.0 && ns < 1_000.0, "{ns}");
+    }
+
+    #[test]
     fn a_team_meets_and_a_lone_thread_does_not() {
         assert_eq!((hand_over_ns(&Team::new(1, 10)), wake_ns(&Team::new(1, 10))), (None, None));
         let team = Team::new(2, 10_000);
@@ -214,14 +248,14 @@ mod tests {
     fn numbers_that_make_no_sense_are_not_adopted() {
         let tuned = Tuned::new(&Tuning::default());
         let named = |part: f64, wake: f64, stream: f64| {
-            let named = [(PART_NS, part), (WAKE_NS, wake), (STREAM_BYTES, stream), ("else", 1.0)];
+            let named = [(PART_NS, part), (WAKE_NS, wake), (COPY_NS, wake), (STREAM_BYTES, stream), ("else", 1.0)];
             BTreeMap::from(named.map(|(name, number)| (name.to_owned(), number)))
         };
-        let now = |tuned: &Tuned| (tuned.part_ns(), tuned.wake_ns(), tuned.stream_bytes());
+        let now = |tuned: &Tuned| (tuned.part_ns(), tuned.wake_ns(), tuned.copy_ns(), tuned.stream_bytes());
         tuned.adopt(&named(f64::NAN, 0.0, -1.0));
         let usual = Tuning::default();
-        assert_eq!(now(&tuned), (usual.part_ns, usual.wake_ns, usual.stream_bytes));
+        assert_eq!(now(&tuned), (usual.part_ns, usual.wake_ns, usual.copy_ns, usual.stream_bytes));
         tuned.adopt(&named(700.0, 9000.0, 1e6));
-        assert_eq!(now(&tuned), (700.0, 9000.0, 1_000_000));
+        assert_eq!(now(&tuned), (700.0, 9000.0, 9000.0, 1_000_000));
     }
 }

@@ -293,7 +293,8 @@ impl Machine {
             let (to, from) = &mut *pair.lock().unwrap_or_else(PoisonError::into_inner);
             to.copy_from_slice(from);
         };
-        let nanoseconds = 2.0 * from.len() as f64 * self.tuning.ns_per_byte;
+        // What is copied was mostly written by another device, or is about to be read by one.
+        let nanoseconds = from.len() as f64 * self.tuned.copy_ns();
         self.split(pairs.len(), nanoseconds, |some| pairs[some].iter().for_each(copy));
     }
 
