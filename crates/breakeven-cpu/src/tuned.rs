@@ -80,7 +80,9 @@ pub(crate) fn measure(machine: &Machine, largest_bytes: u64) -> Result<BTreeMap<
     if let Some(ns) = wake_ns(&machine.team) {
         named.insert(WAKE_NS.to_owned(), WAKE_WORTH * ns);
     }
-    named.insert(COPY_NS.to_owned(), copy_ns(largest_bytes.min(COPIED) as usize));
+    if largest_bytes >= COPIED {
+        named.insert(COPY_NS.to_owned(), copy_ns(COPIED as usize));
+    }
     let mut trials = Vec::new();
     let mut bytes = SMALLEST_STREAM;
     while machine.natives.target.is_some() && bytes <= largest_bytes.min(LARGEST_STREAM) {
@@ -162,7 +164,6 @@ const COPIED: u64 = 16 << 20;
 
 /// Nanoseconds in which this thread copies one byte of so many.
 fn copy_ns(bytes: usize) -> f64 {
-    let bytes = bytes.max(1);
     let (from, mut to) = (vec![1u8; bytes], vec![0u8; bytes]);
     let mut times: Vec<f64> = (0..ROUNDS)
         .map(|_| {

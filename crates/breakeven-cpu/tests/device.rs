@@ -197,7 +197,10 @@ fn what_a_device_measures_of_itself_it_works_by_and_another_may_adopt() {
     let device = plain_device();
     let tuned = device.tune(8 << 20).expect("it is measured");
     assert!(tuned.values().all(|x| x.is_finite() && *x > 0.0), "{tuned:?}");
-    assert!(tuned.keys().all(|name| ["part_ns", "wake_ns", "copy_ns", "stream_bytes"].contains(&name.as_str())), "{tuned:?}");
+    assert!(
+        tuned.keys().all(|name| ["part_ns", "wake_ns", "copy_ns", "stream_bytes"].contains(&name.as_str())),
+        "{tuned:?}"
+    );
     plain_device().adopt(&tuned);
     let one = CpuDevice::new(CpuOptions { threads: Some(1), ..CpuOptions::default() }).expect("a CPU");
     assert!(!one.tune(0).expect("nothing is measured").contains_key("part_ns"), "nobody is there to hand parts to");
