@@ -26,6 +26,11 @@ struct Args {
     json: bool,
 }
 
+/// An interface of GPUs, as arguments name it.
+fn graphics(name: &str) -> Result<breakeven::Graphics, String> {
+    name.parse().map_err(|names: String| format!("not {names}"))
+}
+
 fn main() -> ExitCode {
     let args = Args::parse();
     match args.command.run(args.json) {

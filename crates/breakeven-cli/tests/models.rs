@@ -115,3 +115,16 @@ fn errors_say_what_to_do() {
     let text = fail(&["explain", "no-such-file.onnx", "--random"]);
     assert!(text.starts_with("breakeven: no-such-file.onnx: cannot be read"), "{text}");
 }
+
+/// Case D09: a backend is chosen by surprise, and a wrong name is taken for none.
+#[test]
+fn d09_the_interface_is_chosen_or_told_which_there_are() {
+    let output = call(&["devices", "--backend", "bogus"]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told.contains("not vulkan, metal, dx12 or gl"), "{told}");
+    let told = succeed(&["devices", "--backend", "vulkan"]);
+    assert!(told.contains("through vulkan alone") && !told.contains("wgpu/gl"), "{told}");
+    let told = succeed(&["devices", "--backend", "gl"]);
+    assert!(told.contains("through gl alone") && !told.contains("wgpu/vulkan"), "{told}");
+}

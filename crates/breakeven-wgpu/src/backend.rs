@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use breakeven_device::{Backend, Copier, Device, DeviceError, DeviceInfo, DeviceKind, Result};
 
 use crate::errors::ready;
-use crate::{WgpuDevice, adapter};
+use crate::{Graphics, WgpuDevice, adapter};
 
 /// Which limits a device is opened with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,9 @@ pub enum Limits {
 /// How devices are opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WgpuOptions {
+    /// Through which interface adapters are looked for. Where none is named, all are asked but OpenGL, and that where the others
+    /// have no adapter.
+    pub graphics: Option<Graphics>,
     /// Which limits they get.
     pub limits: Limits,
     /// Fill memory with NaN before it is given out.
@@ -58,6 +61,7 @@ pub struct WgpuOptions {
 impl Default for WgpuOptions {
     fn default() -> WgpuOptions {
         WgpuOptions {
+            graphics: None,
             limits: Limits::Adapter,
             poison: false,
             checked: false,
@@ -91,11 +95,13 @@ pub struct WgpuBackend {
 impl WgpuBackend {
     /// Looks for adapters. A machine without a graphics driver has none, which is no error.
     pub fn new(options: WgpuOptions) -> WgpuBackend {
-        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
-        descriptor.flags = wgpu::InstanceFlags::empty();
-        let instance = wgpu::Instance::new(descriptor);
-        let find = || ready(instance.enumerate_adapters(wgpu::Backends::all())).unwrap_or_default();
-        let found = catch_unwind(AssertUnwindSafe(find)).unwrap_or_default();
+        let (instance, found) = match options.graphics {
+            Some(graphics) => search(graphics.bits()),
+            None => match search(wgpu::Backends::all() - wgpu::Backends::GL) {
+                (_, none) if none.is_empty() => search(wgpu::Backends::GL),
+                found => found,
+            },
+        };
         let adapters = found.into_iter().map(|a| {
             let info = adapter::info(&a, options.limits);
             (a, info)
@@ -120,6 +126,17 @@ impl WgpuBackend {
             None => WgpuDevice::open(&self.instance, adapter, info.clone(), self.options.clone()),
         }
     }
+}
+
+/// What these interfaces show. A driver that panics shows nothing.
+fn search(backends: wgpu::Backends) -> (wgpu::Instance, Vec<wgpu::Adapter>) {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    descriptor.flags = wgpu::InstanceFlags::empty();
+    descriptor.backends = backends;
+    let instance = wgpu::Instance::new(descriptor);
+    let find = || ready(instance.enumerate_adapters(backends)).unwrap_or_default();
+    let found = catch_unwind(AssertUnwindSafe(find)).unwrap_or_default();
+    (instance, found)
 }
 
 impl Backend for WgpuBackend {

@@ -9,7 +9,7 @@ use breakeven_device::{
     SegmentStep, Status,
 };
 use breakeven_ir::{DType, Expr, Kernel, Launch, Layout, Map, Operand, Row, Shape};
-use breakeven_wgpu::{Limits, WgpuBackend, WgpuDevice, WgpuOptions, self_test};
+use breakeven_wgpu::{Graphics, Limits, WgpuBackend, WgpuDevice, WgpuOptions, self_test};
 use common::{Random, alloc, devices, kernels, options, swiftshader};
 
 fn row(name: &str) -> Expr {
@@ -321,6 +321,28 @@ fn threads_share_a_device() {
             }
         });
         assert_eq!(device.memory().pending, 0);
+    }
+}
+
+/// One kernel of some kinds: Mesa's OpenGL waits so long for each submission that the whole suite would take hours.
+#[test]
+fn opengl_computes_where_it_is_named() {
+    let backend = WgpuBackend::new(WgpuOptions { graphics: Some(Graphics::Gl), ..options(Limits::Adapter) });
+    let all = backend.list();
+    let usable = all.iter().position(|adapter| adapter.unusable.is_none());
+    let index = usable.unwrap_or_else(|| {
+        panic!("no OpenGL adapter that can compute: install libegl1, libegl-mesa0 and libgl1-mesa-dri; found: {all:?}")
+    });
+    assert_eq!(all[index].backend, "wgpu/gl");
+    let device = backend.open_device(index).unwrap();
+    let random = &mut Random::new(7);
+    let some = [
+        kernels::matmul(random, &Shape::scalar(), [33, 20, 7], false),
+        kernels::reduce(random, breakeven_ir::Fold::Sum, DType::F32, &Shape::from(5), &Shape::from(100)),
+        kernels::gather(random, &[9, 4], 0, &[6], false),
+    ];
+    for kernel in some {
+        common::check(&device, &kernel, random, 1e-5);
     }
 }
 

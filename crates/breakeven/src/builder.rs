@@ -19,7 +19,7 @@ use crate::engine::{EngineOptions, Shared};
 use crate::profile_file::ProfileFile;
 use crate::search::Search;
 use crate::settings::{Cache, Settings};
-use crate::{Engine, Error, Precision, Result};
+use crate::{Engine, Error, Graphics, Precision, Result};
 
 /// Says how an engine is to be.
 #[derive(Default)]
@@ -29,6 +29,7 @@ pub struct EngineBuilder {
     memory_bytes: Option<u64>,
     no_gpus: bool,
     software: bool,
+    graphics: Option<Graphics>,
     webgpu_limits: bool,
     devices: Vec<(Arc<dyn Device>, Option<DeviceProfile>)>,
     backends: Vec<Arc<dyn Backend>>,
@@ -49,8 +50,9 @@ impl EngineBuilder {
     /// # }
     /// ```
     pub fn settings(mut self, settings: Settings) -> EngineBuilder {
-        let Settings { cache, gpus, software, threads, deadline, precision, debug } = settings;
+        let Settings { cache, gpus, software, graphics, threads, deadline, precision, debug } = settings;
         (self.cache, self.no_gpus, self.software) = (cache, !gpus, software);
+        self.graphics = graphics;
         self.threads = threads.map(NonZeroUsize::get);
         self.options.deadline = deadline;
         (self.options.fuse, self.options.precision) = (!debug, precision);
@@ -66,6 +68,13 @@ impl EngineBuilder {
     /// Open software adapters too. They are for tests and are never chosen automatically.
     pub fn software(mut self, yes: bool) -> EngineBuilder {
         self.software = yes;
+        self
+    }
+
+    /// Look for GPUs through this interface alone. Where none is named, all are asked but OpenGL, and that where the others show no
+    /// adapter.
+    pub fn graphics(mut self, graphics: Graphics) -> EngineBuilder {
+        self.graphics = Some(graphics);
         self
     }
 
@@ -192,9 +201,11 @@ impl EngineBuilder {
         }
         let prospect = Prospect::of(stored.as_ref());
         let (software, webgpu_limits, gpus) = (self.software, self.webgpu_limits, !self.no_gpus);
+        let graphics = self.graphics;
         let is_needed = gpus || !self.backends.is_empty();
         let backends = self.backends;
-        let search = is_needed.then(|| Search { gpus, backends, software, webgpu_limits, stored, file: file.clone() });
+        let search =
+            is_needed.then(|| Search { gpus, backends, software, graphics, webgpu_limits, stored, file: file.clone() });
         let devices = Arc::new(Devices::new(entries, search, notes));
         let (plans, options) = (Plans::default(), self.options);
         Ok(Engine(Arc::new(Shared { devices, plans, options, memory_limit, file, prospect })))

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use breakeven_device::{Backend, Copier, Device, DeviceError, DeviceInfo, DeviceKind};
 use breakeven_plan::{DeviceId, DeviceProfile, Profile, Trust};
-use breakeven_wgpu::{Limits, WgpuBackend, WgpuOptions, first_failure};
+use breakeven_wgpu::{Graphics, Limits, WgpuBackend, WgpuOptions, first_failure};
 
 use crate::calibrate::{self, Effort};
 use crate::devices::{Devices, Entry};
@@ -19,6 +19,8 @@ pub(crate) struct Search {
     /// Other drivers, which are asked first.
     pub backends: Vec<Arc<dyn Backend>>,
     pub software: bool,
+    /// Through which interface GPUs are looked for.
+    pub graphics: Option<Graphics>,
     pub webgpu_limits: bool,
     /// What was measured earlier.
     pub stored: Option<Profile>,
@@ -64,9 +66,16 @@ impl Search {
         // Bytes are brought to staging memory by the threads that the engine may use.
         let cpu = devices.upgrade().and_then(|devices| devices.snapshot().device(DeviceId::HOST));
         let copier = cpu.map(Copier::of).unwrap_or_default();
-        let backend = WgpuBackend::new(WgpuOptions { limits, copier, ..WgpuOptions::default() });
-        if backend.list().is_empty() {
-            note(devices, "no GPU was found: there is no Vulkan, Metal or DirectX 12 driver");
+        let backend =
+            WgpuBackend::new(WgpuOptions { graphics: self.graphics, limits, copier, ..WgpuOptions::default() });
+        match self.graphics {
+            Some(graphics) => {
+                note(devices, &format!("GPUs were looked for through {graphics} alone, as was asked for"))
+            }
+            None if backend.list().is_empty() => {
+                note(devices, "no GPU was found: there is no Vulkan, Metal, DirectX 12 or OpenGL driver");
+            }
+            None => {}
         }
         Arc::new(backend)
     }

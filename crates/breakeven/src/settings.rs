@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Error, Precision, Result};
+use crate::{Error, Graphics, Precision, Result};
 
 /// What may be set from outside the program, as plain data for [`Engine::builder`](crate::Engine::builder).
 ///
@@ -14,6 +14,7 @@ use crate::{Error, Precision, Result};
 /// |---|---|---|
 /// | `BREAKEVEN_CACHE` | a folder, or `off` | where measurements are kept; the user's cache folder else |
 /// | `BREAKEVEN_DEVICES` | `cpu`, `gpu`, `software`, joined by commas | kinds of devices to use; the CPU is always there |
+/// | `BREAKEVEN_BACKEND` | `vulkan`, `metal`, `dx12` or `gl` | through which interface GPUs are looked for: see [`Graphics`] |
 /// | `BREAKEVEN_THREADS` | a number from 1 | threads of the CPU |
 /// | `BREAKEVEN_DEADLINE_MS` | a number from 1 | longest wait for a device, where the call names none |
 /// | `BREAKEVEN_PRECISION` | `highest`, `high`, `medium` | how exactly matrix products are computed, where the call says nothing: see [`Precision`] |
@@ -33,6 +34,8 @@ pub struct Settings {
     pub gpus: bool,
     /// Whether GPU drivers that compute on the host's processor are opened too. They are never chosen automatically.
     pub software: bool,
+    /// Through which interface GPUs are looked for; where none is named, all are but OpenGL, and that where the others show none.
+    pub graphics: Option<Graphics>,
     /// Threads of the CPU; as many as the machine has when none.
     pub threads: Option<NonZeroUsize>,
     /// Longest wait for a device where the call names none; predicted from the work when none.
@@ -62,6 +65,7 @@ impl Default for Settings {
             cache: Cache::User,
             gpus: true,
             software: false,
+            graphics: None,
             threads: None,
             deadline: None,
             precision: Precision::Highest,
@@ -86,6 +90,10 @@ impl Settings {
         }
         if let Some(devices) = text("BREAKEVEN_DEVICES", &variable)? {
             (settings.gpus, settings.software) = kinds(&devices)?;
+        }
+        if let Some(backend) = text("BREAKEVEN_BACKEND", &variable)? {
+            let parsed = backend.trim().parse();
+            settings.graphics = Some(parsed.map_err(|names: String| wrong("BREAKEVEN_BACKEND", &backend, &names))?);
         }
         if let Some(threads) = count("BREAKEVEN_THREADS", &variable)? {
             settings.threads = NonZeroUsize::new(threads as usize);
@@ -152,7 +160,7 @@ mod tests {
     #[test]
     fn an_empty_environment_gives_the_defaults() {
         assert_eq!(parse(&[]).expect("nothing is wrong"), Settings::default());
-        let empty = ["CACHE", "DEVICES", "THREADS", "DEADLINE_MS", "PRECISION", "DEBUG"]
+        let empty = ["CACHE", "DEVICES", "BACKEND", "THREADS", "DEADLINE_MS", "PRECISION", "DEBUG"]
             .map(|name| format!("BREAKEVEN_{name}"));
         let empty: Vec<(&str, &str)> = empty.iter().map(|name| (name.as_str(), "")).collect();
         assert_eq!(parse(&empty).expect("nothing is wrong"), Settings::default());
@@ -163,6 +171,7 @@ mod tests {
         let settings = parse(&[
             ("BREAKEVEN_CACHE", "folder"),
             ("BREAKEVEN_DEVICES", "cpu, software"),
+            ("BREAKEVEN_BACKEND", "gl"),
             ("BREAKEVEN_THREADS", "3"),
             ("BREAKEVEN_DEADLINE_MS", "1500"),
             ("BREAKEVEN_PRECISION", "medium"),
@@ -172,6 +181,7 @@ mod tests {
             cache: Cache::Folder("folder".into()),
             gpus: false,
             software: true,
+            graphics: Some(Graphics::Gl),
             threads: NonZeroUsize::new(3),
             deadline: Some(Duration::from_millis(1500)),
             precision: Precision::Medium,
@@ -184,6 +194,7 @@ mod tests {
     fn a_wrong_value_names_its_variable() {
         let cases = [
             ("BREAKEVEN_DEVICES", "cpu,tpu", "'tpu' is not cpu, gpu or software"),
+            ("BREAKEVEN_BACKEND", "bogus", "'bogus' is not vulkan, metal, dx12 or gl"),
             ("BREAKEVEN_THREADS", "0", "'0' is not a whole number"),
             ("BREAKEVEN_THREADS", "-1", "'-1' is not a whole number"),
             ("BREAKEVEN_DEADLINE_MS", "NaN", "'NaN' is not a whole number"),

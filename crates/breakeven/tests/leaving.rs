@@ -43,10 +43,10 @@ fn t04_a_process_ends_as_it_should_two_hundred_times() {
 #[test]
 fn d03_without_a_driver_everything_runs_on_the_cpu() {
     let mut command = Command::new(example());
-    for variable in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
+    for variable in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "__EGL_VENDOR_LIBRARY_FILENAMES"] {
         command.env(variable, "/nonexistent");
     }
-    let output = command.env("LIBGL_ALWAYS_SOFTWARE", "0").output().expect("the example runs");
+    let output = command.output().expect("the example runs");
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{told}");
     assert!(told.starts_with("1 devices") && told.contains("note: no GPU was found"), "{told}");

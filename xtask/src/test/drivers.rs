@@ -34,6 +34,9 @@ const KNOWN: [Known; 2] = [
 ];
 
 const LOADER_PACKAGE: &str = "libvulkan1";
+/// Mesa's OpenGL on the processor: its libraries, and what brings them.
+const OPENGL: [(&str, &str); 3] =
+    [("libEGL.so.1", "libegl1"), ("libEGL_mesa.so.0", "libegl-mesa0"), ("dri/swrast_dri.so", "libgl1-mesa-dri")];
 const LIBRARY_FOLDERS: [&str; 6] =
     ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/lib64"];
 const MANIFEST_FOLDERS: [&str; 3] = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d"];
@@ -79,10 +82,13 @@ fn find(exists: impl Fn(&Path) -> bool, has_others: impl Fn() -> bool) -> Driver
             None => drivers.missing.push(known.package),
         }
     }
-    drivers.has_loader = LIBRARY_FOLDERS.iter().any(|folder| exists(&Path::new(folder).join("libvulkan.so.1")));
+    let has_library = |name: &str| LIBRARY_FOLDERS.iter().any(|folder| exists(&Path::new(folder).join(name)));
+    drivers.has_loader = has_library("libvulkan.so.1");
     if !drivers.has_loader {
         drivers.missing.push(LOADER_PACKAGE);
     }
+    let opengl = OPENGL.iter().filter(|(library, _)| !has_library(library)).map(|(_, package)| *package);
+    drivers.missing.extend(opengl);
     drivers
 }
 
@@ -101,7 +107,7 @@ impl Drivers {
         let names: Vec<&str> = KNOWN.iter().filter(|k| self.missing.contains(&k.package)).map(|k| k.name).collect();
         let lacking = format!(
             "not found: {}; on Debian, as root: apt-get install --no-install-recommends {}",
-            if names.is_empty() { "the Vulkan loader".into() } else { names.join(", ") },
+            if names.is_empty() { "the Vulkan loader or OpenGL".into() } else { names.join(", ") },
             self.missing.join(" ")
         );
         found.chain((!self.missing.is_empty()).then_some(lacking)).collect::<Vec<_>>().join("\n")
@@ -140,6 +146,7 @@ mod tests {
     const LAVAPIPE: &str = KNOWN[0].manifests[0];
     const SWIFTSHADER: &str = KNOWN[1].manifests[0];
     const LOADER: &str = "/usr/lib64/libvulkan.so.1";
+    const EGL: [&str; 3] = ["/usr/lib64/libEGL.so.1", "/usr/lib64/libEGL_mesa.so.0", "/usr/lib64/dri/swrast_dri.so"];
 
     fn on_machine_with(files: &[&str], has_others: bool) -> Drivers {
         find(|path| files.iter().any(|file| Path::new(file) == path), || has_others)
@@ -147,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_complete_machine_lists_both_drivers() {
-        let drivers = on_machine_with(&[LAVAPIPE, SWIFTSHADER, LOADER], false);
+        let drivers = on_machine_with(&[LAVAPIPE, SWIFTSHADER, LOADER, EGL[0], EGL[1], EGL[2]], false);
         assert!(drivers.is_usable() && drivers.missing.is_empty());
         let list = format!("{LAVAPIPE}:{SWIFTSHADER}");
         assert!(drivers.environment(false).contains(&("VK_DRIVER_FILES", list)));
@@ -160,7 +167,9 @@ mod tests {
         let drivers = on_machine_with(&[], false);
         assert!(!drivers.is_usable());
         assert!(
-            drivers.describe().ends_with("mesa-vulkan-drivers chromium-common libvulkan1"),
+            drivers
+                .describe()
+                .ends_with("mesa-vulkan-drivers chromium-common libvulkan1 libegl1 libegl-mesa0 libgl1-mesa-dri"),
             "{}",
             drivers.describe()
         );

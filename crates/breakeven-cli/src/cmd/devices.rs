@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use breakeven::{Deadline, DeviceReport, DeviceState, Engine};
+use breakeven::{Deadline, DeviceReport, DeviceState, Engine, Graphics};
 use serde_json::{Value, json};
 
 /// Arguments of `devices`.
@@ -12,6 +12,9 @@ pub struct Devices {
     /// Open and test software adapters too.
     #[arg(long)]
     software: bool,
+    /// Look for GPUs through this interface alone: vulkan, metal, dx12 or gl.
+    #[arg(long, value_parser = crate::graphics)]
+    backend: Option<Graphics>,
     /// Hold GPUs to the limits that WebGPU guarantees.
     #[arg(long, value_parser = ["adapter", "webgpu"], default_value = "adapter")]
     limits: String,
@@ -23,7 +26,11 @@ pub struct Devices {
 impl Devices {
     /// Open everything and print it.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
-        let engine = Engine::builder().software(self.software).webgpu_limits(self.limits == "webgpu").build()?;
+        let builder = Engine::builder().software(self.software).webgpu_limits(self.limits == "webgpu");
+        let engine = match self.backend {
+            Some(graphics) => builder.graphics(graphics).build()?,
+            None => builder.build()?,
+        };
         let deadline = Deadline::after(Duration::from_secs(self.deadline));
         engine.ready(deadline).context("some drivers did not answer; the others can be used")?;
         if as_json {

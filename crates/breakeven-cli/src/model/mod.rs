@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use breakeven::{Deadline, DeviceId, DeviceKind, Engine, HostBytes, Settings, Spec, Tensor};
+use breakeven::{Deadline, DeviceId, DeviceKind, Engine, Graphics, HostBytes, Settings, Spec, Tensor};
 use breakeven_onnx::{Model, Outputs, RunOptions};
 
 /// Which model, on what, where.
@@ -32,6 +32,9 @@ pub struct Given {
     /// auto, cpu, or another device as `breakeven devices` names it; a device that is named is never left.
     #[arg(long, default_value = "auto")]
     on: String,
+    /// Look for GPUs through this interface alone: vulkan, metal, dx12 or gl.
+    #[arg(long, value_parser = crate::graphics)]
+    backend: Option<Graphics>,
     /// Seconds to wait for drivers, and for each result.
     #[arg(long, default_value_t = 60)]
     deadline: u64,
@@ -127,7 +130,9 @@ impl Session {
 /// The engine, and the device that everything is forced to.
 fn engine(given: &Given) -> anyhow::Result<(Engine, Option<DeviceId>)> {
     let wait = Duration::from_secs(given.deadline);
-    let builder = Engine::builder().settings(Settings::from_env()?).deadline(wait);
+    let settings = Settings::from_env()?;
+    let settings = Settings { graphics: given.backend.or(settings.graphics), ..settings };
+    let builder = Engine::builder().settings(settings).deadline(wait);
     let builder = match given.on.as_str() {
         "auto" => builder,
         "cpu" => builder.gpus(false),
