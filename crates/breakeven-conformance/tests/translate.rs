@@ -40,10 +40,10 @@ fn translating() -> Box<Translating> {
 impl Translating {
     fn translate(&self, kernel: &Kernel) {
         for text in self.gpu.texts(kernel).expect("it is supported") {
-            if self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone()) {
-                if let Err((language, why)) = in_all_languages(&text) {
-                    panic!("{language}: {why}\n{}\n{text}", breakeven_plan::describe(kernel));
-                }
+            if self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone())
+                && let Err((language, why)) = in_all_languages(&text)
+            {
+                panic!("{language}: {why}\n{}\n{text}", breakeven_plan::describe(kernel));
             }
         }
     }
