@@ -70,7 +70,7 @@ impl Search {
             WgpuBackend::new(WgpuOptions { graphics: self.graphics, limits, copier, ..WgpuOptions::default() });
         match self.graphics {
             Some(graphics) => {
-                note(devices, &format!("GPUs were looked for through {graphics} alone, as was asked for"))
+                note(devices, &format!("GPUs were looked for through {graphics} alone, as was asked for"));
             }
             None if backend.list().is_empty() => {
                 note(devices, "no GPU was found: there is no Vulkan, Metal, DirectX 12 or OpenGL driver");
