@@ -40,11 +40,11 @@ fn translating() -> Box<Translating> {
 impl Translating {
     fn translate(&self, kernel: &Kernel) {
         for text in self.gpu.texts(kernel).expect("it is supported") {
-            if self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone())
-                && let Err((language, why)) = in_all_languages(&text)
-            {
+            let is_new = self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone());
+            let said = if is_new { in_all_languages(&text) } else { Ok(()) };
+            said.unwrap_or_else(|(language, why)| {
                 panic!("{language}: {why}\n{}\n{text}", breakeven_plan::describe(kernel));
-            }
+            });
         }
     }
 }
