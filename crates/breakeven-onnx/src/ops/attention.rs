@@ -1,6 +1,6 @@
 //! Attention in its several forms.
 
-use breakeven::{DType, Pad, Spec, Tensor, concat, stack};
+use breakeven::{Attention, DType, Pad, Spec, Tensor, concat, stack};
 
 use super::{Operator, WRITTEN_DOWN, extents, many, one, plus};
 use crate::call::{Call, Result};
@@ -91,7 +91,7 @@ fn attention(call: &Call<'_>) -> Result<Vec<Item>> {
     if softcap > 0.0 {
         scores = (scores / softcap).tanh() * softcap;
     }
-    let bias = bias(call, &q, &present_key)?;
+    let bias = bias(call, &q, &present_key, Hides::Later)?;
     let biased = bias.as_ref().map_or_else(|| scores.clone(), |bias| &scores + bias);
     let precision = call.dtype("softmax_precision")?.unwrap_or(q.dtype());
     let mut weights = biased.cast(precision).softmax(-1);
@@ -107,13 +107,33 @@ fn attention(call: &Call<'_>) -> Result<Vec<Item>> {
         3 => weights.clone(),
         other => return wrong(format!("has no output mode {other}")),
     };
-    let y = weights.matmul(&v);
+    let is_plain = softcap <= 0.0 && (precision == q.dtype() || precision == DType::F32 && q.dtype().is_half());
+    let y = if is_plain { fused(call, [&q, &k, &v], &present_key, scale)? } else { weights.matmul(&v) };
     let y = if is_flat { joined(&y)? } else { y };
     Ok(vec![y.into(), present_key.into(), present_value.into(), shown.into()])
 }
 
+/// The result without the scores, which are computed for themselves only where somebody wants them.
+fn fused(call: &Call<'_>, [q, k, v]: [&Tensor; 3], present_key: &Tensor, scale: f64) -> Result<Tensor> {
+    // Where a query stands follows from its number alone, unless the caller says how many keys there are.
+    let causal = call.flag("is_causal", false)? && !call.has(6);
+    let hides = if causal { Hides::AllButLater } else { Hides::Later };
+    let mask = bias(call, q, present_key, hides)?.map(|mask| mask.cast(q.dtype()));
+    let new = call.spec(1)?.shape.iter().rev().nth(1).copied().unwrap_or(0);
+    let cached = present_key.check()?.shape.iter().rev().nth(1).map_or(0, |keys| keys.saturating_sub(new));
+    let past = if call.has(4) { cached } else { 0 };
+    Ok(q.attention_with(k, v, Attention { mask: mask.as_ref(), causal, past, scale: Some(scale) }))
+}
+
+/// Whether a bias also hides keys that come after a query, where attention is causal.
+#[derive(PartialEq)]
+enum Hides {
+    Later,
+    AllButLater,
+}
+
 /// What is added to the scores: 0 where a key is seen, -inf where it is not, or what the caller gives.
-fn bias(call: &Call<'_>, q: &Tensor, k: &Tensor) -> Result<Option<Tensor>> {
+fn bias(call: &Call<'_>, q: &Tensor, k: &Tensor, hides: Hides) -> Result<Option<Tensor>> {
     let (&[_, _, queries, _], &[_, _, keys, _]) = (&q.check()?.shape[..], &k.check()?.shape[..]) else {
         return wrong(format!("takes queries and keys of rank 4, not {} and {}", q.shape(), k.shape()));
     };
@@ -140,7 +160,7 @@ fn bias(call: &Call<'_>, q: &Tensor, k: &Tensor) -> Result<Option<Tensor>> {
         }
         (false, None) => row,
     };
-    if call.flag("is_causal", false)? {
+    if hides == Hides::Later && call.flag("is_causal", false)? {
         parts.push(hide(&column.less_equal(&place)));
     }
     let (left, right) = (call.int("left_window_size", -1)?, call.int("right_window_size", -1)?);

@@ -41,10 +41,11 @@ impl Model {
         let ids = self.engine.from_vec(batch.ids.clone(), [texts, length]);
         let mask = self.engine.from_vec(batch.mask.clone(), [texts, length]);
         let mut x = self.embed_tokens(&ids, length);
-        // Every head and every query sees the same keys.
+        // Every head and every query of every layer sees the same keys: the same is added to all scores.
         let seen = mask.reshape([texts, 1, 1, length]);
+        let hidden = seen.where_(&x.scalar(0.0), &x.scalar(f64::NEG_INFINITY));
         for layer in &self.layers {
-            x = layer.apply(&x, &seen);
+            x = layer.apply(&x, &hidden);
         }
         normalize(&masked_mean(&x, &mask))
     }
@@ -71,9 +72,9 @@ impl Model {
 }
 
 impl Layer {
-    fn apply(&self, x: &Tensor, seen: &Tensor) -> Tensor {
+    fn apply(&self, x: &Tensor, hidden: &Tensor) -> Tensor {
         let [q, k, v] = [&self.query, &self.key, &self.value].map(|linear| split_heads(&linear.apply(x)));
-        let attended = self.attended.apply(&merge_heads(&q.attention(&k, &v, Some(seen))));
+        let attended = self.attended.apply(&merge_heads(&q.attention(&k, &v, Some(hidden))));
         let x = self.attended_norm.apply(&(x + attended));
         let fed_forward = self.outer.apply(&self.inner.apply(&x).gelu());
         self.outer_norm.apply(&(x + fed_forward))
