@@ -126,7 +126,7 @@ fn fused(call: &Call<'_>, [q, k, v]: [&Tensor; 3], present_key: &Tensor, scale: 
 }
 
 /// Whether a bias also hides keys that come after a query, where attention is causal.
-#[derive(PartialEq)]
+#[derive(PartialEq, Clone, Copy)]
 enum Hides {
     Later,
     AllButLater,
