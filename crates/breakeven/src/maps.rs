@@ -45,12 +45,12 @@ macro_rules! methods {
             #[must_use]
             #[track_caller]
             pub fn $name(&self $(, $arg: argument!($more))*) -> Tensor {
-                const ROW: Row = row(stringify!($name));
+                const ROW: usize = position(stringify!($name));
                 #[allow(unused_mut, reason = "most rows have no parameters")]
                 let (mut tensors, mut params) = (Inputs::new(), Params::new());
                 tensors.push(self.clone());
                 $(place!($more, $arg, tensors, params);)*
-                map(ROW, tensors, params, Location::caller())
+                map(row(ROW), tensors, params, Location::caller())
             })+
         }
     };
@@ -58,7 +58,7 @@ macro_rules! methods {
 for_each_map!(methods);
 
 /// Where the table has the row `name`, which may have an underscore behind it.
-const fn position(name: &str) -> usize {
+pub(crate) const fn position(name: &str) -> usize {
     let name = name.as_bytes();
     let mut at = 0;
     while at < MAPS.len() {
@@ -76,9 +76,10 @@ const fn position(name: &str) -> usize {
     panic!("methods are generated from the table")
 }
 
-/// The row `name` of the table.
-pub(crate) const fn row(name: &str) -> Row {
-    Row(&MAPS[position(name)])
+/// The row of the table at `position`. Not made by a `const fn`: a constant of another crate may have a copy of the table, and a row is
+/// known by where it lies.
+pub(crate) fn row(position: usize) -> Row {
+    Row(&MAPS[position])
 }
 
 /// Applies a row to tensors that may still differ in shape and type.

@@ -2,11 +2,11 @@
 
 use std::panic::Location;
 
-use breakeven_ir::{CallError, Fold, Op, Reduce, Row, Shape, View};
+use breakeven_ir::{CallError, Fold, Op, Reduce, Shape, View};
 use smallvec::SmallVec;
 
 use crate::Tensor;
-use crate::maps::row;
+use crate::maps::{position, row};
 use crate::views::axis;
 
 /// Which axes a reduction folds: `1`, `-1`, `[0, 2]`, or `..` for all of them.
@@ -112,20 +112,20 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn norm(&self, axes: impl Into<Axes>) -> Tensor {
-        const SQUARE: Row = row("square");
-        self.folded(SQUARE, &[], (Fold::Sum, &axes.into()), Location::caller()).sqrt()
+        const SQUARE: usize = position("square");
+        self.folded(row(SQUARE), &[], (Fold::Sum, &axes.into()), Location::caller()).sqrt()
     }
 
     /// `ln(sum(e^x))` without overflow; -inf where every element is.
     #[must_use]
     #[track_caller]
     pub fn logsumexp(&self, axes: impl Into<Axes>) -> Tensor {
-        const EXP: Row = row("exp");
+        const EXP: usize = position("exp");
         let (axes, at) = (axes.into(), Location::caller());
         let top = self.max(axes.clone());
         let finite = top.is_inf().where_(&top.scalar(0.0), &top);
         let shifted = self - finite.keep(self, axes.clone());
-        shifted.folded(EXP, &[], (Fold::Sum, &axes), at).ln() + finite
+        shifted.folded(row(EXP), &[], (Fold::Sum, &axes), at).ln() + finite
     }
 
     /// A reduction of `source` over `axes`, with those axes put back at extent 1, so that it broadcasts against it.

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::panic::Location;
 
-use breakeven_ir::{CallError, DType, Fold, MAX_RANK, Row, Shape};
+use breakeven_ir::{CallError, DType, Fold, MAX_RANK, Shape};
 
 use super::{composed, need, right};
 use crate::Tensor;
-use crate::maps::row;
+use crate::maps::{position, row};
 
 /// Labels of an operand's axes. Axes under an ellipsis have labels of their own, from 256 on.
 type Labels = Vec<u32>;
@@ -53,13 +53,13 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn dot(&self, other: &Tensor) -> Tensor {
-        const MUL: Row = row("mul");
+        const MUL: usize = position("mul");
         let at = Location::caller();
         composed(&[self, other], at, || {
             let vectors = self.shape().rank() == 1 && self.shape() == other.shape();
             need(vectors, "dot", || "takes two vectors of one length".to_owned())?;
             let is_summed_in_double = matches!(self.dtype(), DType::F32 | DType::F64) && self.dtype() == other.dtype();
-            let products = || self.folded(MUL, &[other], (Fold::Sum, &(..).into()), at);
+            let products = || self.folded(row(MUL), &[other], (Fold::Sum, &(..).into()), at);
             Ok(if is_summed_in_double { products() } else { self.matmul(other) })
         })
     }
