@@ -1,6 +1,8 @@
 //! The least that an operation on a GPU can cost through wgpu, to compare with: one buffer written, one dispatch, one buffer
 //! read, with everything made beforehand and nothing decided.
 
+use std::time::{Duration, Instant};
+
 use breakeven::DeviceReport;
 use wgpu::BufferUsages as Use;
 
@@ -71,7 +73,9 @@ impl Bare {
         let (send, ready) = std::sync::mpsc::channel();
         self.read.slice(..).map_async(wgpu::MapMode::Read, move |result| send.send(result.is_ok()).unwrap_or(()));
         // Asking again and again is the fastest way to wait.
+        let begun = Instant::now();
         let is_mapped = loop {
+            assert!(begun.elapsed() < Duration::from_secs(10), "the device does not answer");
             self.device.poll(wgpu::PollType::Poll).expect("the device is there");
             match ready.try_recv() {
                 Err(std::sync::mpsc::TryRecvError::Empty) => std::hint::spin_loop(),

@@ -91,7 +91,7 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// Block until the submission is done or the deadline passes.
     fn wait(&self, ticket: Ticket, deadline: Deadline) -> Result<Timing>;
 
-    /// Block until no submission is unfinished, or fail as [`Device::wait`] does. A device that works on the caller's thread has
+    /// Block until whatever is submitted now is done, or fail as [`Device::wait`] does. A device that works on the caller's thread has
     /// none.
     fn drain(&self, _deadline: Deadline) -> Result<()> {
         Ok(())

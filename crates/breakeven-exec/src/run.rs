@@ -136,6 +136,9 @@ impl Run<'_> {
         let uploads = stage.uploads.iter().map(|&(given, _)| self.given(given)).collect::<Result<Vec<_>, _>>()?;
         let buffers = stage.slots.iter().map(|&slot| self.buffer(slot)).collect::<Result<Vec<_>, _>>()?;
         self.keep_uploads(stage);
+        if stage.alone {
+            self.settle_all(stage.device)?;
+        }
         let reads: Vec<(Taken, ReadCell)> = stage.reads.iter().map(|&t| (t, ReadCell::new())).collect();
         let cells = reads.iter().map(|(_, cell)| cell.clone()).collect();
         let ticket =
@@ -181,6 +184,14 @@ impl Run<'_> {
                 Ok(self.moved[&moved].clone())
             }
         }
+    }
+
+    /// Wait for everything of a device, so that a failure of it is not taken for one of what comes next.
+    fn settle_all(&mut self, device: DeviceId) -> Result<(), ExecError> {
+        while let Some(at) = self.running.pending.iter().position(|s| s.device == device) {
+            self.settle(at)?;
+        }
+        Ok(())
     }
 
     /// Wait for one submission and keep what it read.

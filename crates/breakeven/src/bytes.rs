@@ -50,8 +50,12 @@ impl Tensor {
         Ok(value.dense_bytes(&bytes))
     }
 
-    /// As [`Tensor::to_bytes`], in the memory where they lie: nothing is copied that lies in order. Of a value that a GPU computed
-    /// this is the memory that the GPU wrote, from 64 KiB on, and that it gets back when nobody holds it any more.
+    /// As [`Tensor::to_bytes`] (little-endian, row-major order, no padding), in the memory where they lie: nothing is copied that lies in
+    /// order. Of a value that a GPU computed this is the memory that the GPU wrote, from 64 KiB on, and that it gets back when nobody holds
+    /// it any more.
+    ///
+    /// # Errors
+    /// What was wrong with the call that wrote this tensor down, and what kept it from being computed.
     pub fn host_bytes(&self) -> Result<HostBytes> {
         let spec = self.check()?;
         if spec.shape.is_empty() {

@@ -97,7 +97,7 @@ impl Tensor {
         let started = self.typed::<T>().map(|_| ()).and_then(|()| self.0.engine.start(self, patience));
         async move {
             if let Some(pending) = started? {
-                pending.finish().await;
+                pending.finish(patience).await;
             }
             tensor.elements_by(|| patience)
         }

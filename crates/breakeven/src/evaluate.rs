@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use breakeven_device::{Deadline, HostBytes};
-use breakeven_exec::{ExecError, Executable, Inputs, Outcome, OutputValue, Running};
+use breakeven_exec::{ExecError, Executable, Inputs, Outcome, OutputValue, Running, StageTiming};
 use breakeven_ir::{Element, Layout, NodeId, Op};
 use breakeven_plan::{Cost, DeviceId, Frozen, OutputPlace, Plan, Policy, Trust};
 
@@ -144,7 +144,7 @@ impl Engine {
         };
         let deadline = devices.deadline_of(executable.plan(), patience);
         let Ok(running) = executable.start(&Engine::inputs(&inputs, &devices), deadline) else { return Ok(None) };
-        Ok(Some(Pending { running, deadline, inputs, tensor: tensor.clone(), plan: executable.plan().clone() }))
+        Ok(Some(Pending { running, inputs, tensor: tensor.clone(), executable, devices }))
     }
 
     /// Plan and run, again without a device that failed, until it worked or no device is left.
@@ -179,15 +179,27 @@ impl Engine {
         let outcome = outcome.map_err(Failure::while_running(&executable, limit(devices.predicted(&plan))))?;
         let elapsed = started.elapsed();
         self.report_success(devices, &executable);
+        let stages = self.keep_all(outcome, outputs, (&inputs, &plan), devices);
+        Ok(Report::new(plan, self.0.devices.names(), stages, elapsed))
+    }
+
+    /// Gives tensors what was computed for them, and inputs what was brought to devices; the times of the submissions.
+    fn keep_all(
+        &self,
+        outcome: Outcome,
+        outputs: &[&Tensor],
+        (inputs, plan): (&[(NodeId, Arc<Value>)], &Plan),
+        devices: &Snapshot,
+    ) -> Vec<StageTiming> {
         for (node, device, buffer) in outcome.uploaded {
             if let Some((_, value)) = inputs.iter().find(|(id, _)| *id == node) {
                 value.add_resident(device, buffer, devices);
             }
         }
         for (index, value) in outcome.outputs.into_iter().enumerate() {
-            self.settle(outputs[index], &inputs, &plan, index, value);
+            self.settle(outputs[index], inputs, plan, index, value);
         }
-        Ok(Report::new(plan, self.0.devices.names(), outcome.stages, elapsed))
+        outcome.stages
     }
 
     /// The plan for `outputs`, which all outputs of one call of a program have already.
@@ -354,35 +366,38 @@ pub(crate) fn value_of(tensor: &Tensor) -> Option<Arc<Value>> {
 /// A computation that was started for a read.
 pub(crate) struct Pending {
     running: Running,
-    deadline: Deadline,
     inputs: Vec<(NodeId, Arc<Value>)>,
     tensor: Tensor,
-    plan: Arc<Plan>,
+    executable: Arc<Executable>,
+    devices: Snapshot,
 }
 
 impl Pending {
     /// Ends when the tensor has its value; a device that failed is left to the read that follows.
-    pub async fn finish(self) {
-        let outcome = self.running.watch(self.deadline).await;
-        settle(outcome, &self.tensor, &self.inputs, &self.plan);
+    pub async fn finish(self, patience: Patience) {
+        let deadline = self.devices.deadline_of(self.executable.plan(), patience);
+        let Pending { running, inputs, tensor, executable, devices } = self;
+        keep(running.watch(deadline).await, &tensor, &inputs, &executable, &devices);
     }
 
     /// As [`Pending::finish`], on this thread.
-    pub fn wait(self) {
-        let outcome = self.running.finish(self.deadline);
-        settle(outcome, &self.tensor, &self.inputs, &self.plan);
+    pub fn wait(self, patience: Patience) {
+        let deadline = self.devices.deadline_of(self.executable.plan(), patience);
+        let Pending { running, inputs, tensor, executable, devices } = self;
+        keep(running.finish(deadline), &tensor, &inputs, &executable, &devices);
     }
 }
 
-/// Gives the tensor the value that was computed for it, if one was.
-fn settle(
+/// Keeps what a started computation gave, if it gave something.
+fn keep(
     outcome: std::result::Result<Outcome, ExecError>,
     tensor: &Tensor,
     inputs: &[(NodeId, Arc<Value>)],
-    plan: &Plan,
+    executable: &Executable,
+    devices: &Snapshot,
 ) {
-    if let Ok(outcome) = outcome {
-        let value = outcome.outputs.into_iter().next().expect("one output was wanted");
-        tensor.0.engine.settle(tensor, inputs, plan, 0, value);
-    }
+    let Ok(outcome) = outcome else { return };
+    let engine = &tensor.0.engine;
+    engine.report_success(devices, executable);
+    engine.keep_all(outcome, &[tensor], (inputs, executable.plan()), devices);
 }

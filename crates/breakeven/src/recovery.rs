@@ -137,6 +137,8 @@ fn await_work(
     let ended = device.drain(Deadline::after(patience));
     let amend = |entry: &mut Entry| match ended {
         Ok(()) => (entry.trust(), None),
+        // It has answered somebody else meanwhile.
+        Err(_) if !matches!(entry.state, DeviceState::Suspect(_)) => (None, None),
         // Without an opener it can only be left alone: its memory may still be written.
         Err(_) if entry.opener.is_none() => (None, None),
         Err(error) => {

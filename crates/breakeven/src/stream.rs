@@ -1,5 +1,4 @@
-//! Batches one after the other, with the bringing of one, the work on the one before it and the reading of the one before that
-//! going on at the same time.
+//! Batches one after the other: while the device computes one and writes it back, the host brings the next and uses the one before.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -114,10 +113,11 @@ impl<I, W> Stream<I, W> {
     }
 
     fn receive(&self, Sent { result, pending }: Sent) -> Result<Tensor> {
+        let patience = self.patience();
         if let Some(pending) = pending {
-            pending.wait();
+            pending.wait(patience);
         }
-        self.engine.read(&result, self.patience())?;
+        self.engine.read(&result, patience)?;
         Ok(result)
     }
 

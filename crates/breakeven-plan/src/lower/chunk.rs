@@ -130,7 +130,7 @@ fn part_of_attention(k: &AttentionKernel, stretch: Stretch) -> AttentionKernel {
         ..k.clone()
     };
     if stretch.axis == k.batch().len() {
-        part.seen = k.seen.map(|seen| seen + stretch.start);
+        part.seen = k.seen.map(|seen| seen.saturating_add(stretch.start));
     } else {
         (part.k, part.v) = (cut(&k.k, stretch), cut(&k.v, stretch));
     }

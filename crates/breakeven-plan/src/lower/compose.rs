@@ -42,7 +42,7 @@ impl Made<'_> {
     fn hidden(&self) -> Vec<Piece> {
         let Some(seen) = self.kernel.seen else { return Vec::new() };
         let length = self.kernel.queries() + self.kernel.keys() - 1;
-        let zeros = (self.kernel.queries() - 1 + seen).min(length);
+        let zeros = (self.kernel.queries() - 1).saturating_add(seen).min(length);
         let part = |number: f64, start: usize, count: usize| {
             let mut b = ExprBuilder::default();
             let x = b.param(self.dtype);

@@ -131,8 +131,9 @@ impl Sums<'_> {
         tile.declare(&mut shader);
         let main = text::Text { tile, has_bias: k.bias.is_some(), is_part: tops.is_some(), is_terse: plan.is_terse };
         text::functions(&mut shader);
-        let (text, args) = shader.finish(&main.main());
         let groups = (tiles * batches * k.keys().div_ceil(self.part)) as u64;
+        shader.arg("groups", groups as u32);
+        let (text, args) = shader.finish(&main.main());
         plan.dispatches.push(Dispatch { text, args, bound, groups, members: 1 });
     }
 }

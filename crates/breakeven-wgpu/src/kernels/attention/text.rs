@@ -278,14 +278,14 @@ impl Text {
             if self.is_part { "1.0" } else { "f_share(sum)" }
         );
         if self.is_part {
-            *main += "if i0 + lid < args.queries {\n\
+            *main += "if i0 + lid < args.queries && group < args.groups {\n\
                 keep_tops(args.tops + (before + i0 + lid) * 4u, bitcast<vec4<u32>>(vec4<f32>(tops[lid], sum, 0.0, 0.0)), 4u);\n}\n";
         }
         *main += "}\nworkgroupBarrier();\n";
         for (r, c) in self.sums() {
             line!(
                 main,
-                "{{ let row = {}; let column = px * 4u + {}u;\nif i0 + row < args.queries && column < args.length {{ \
+                "{{ let row = {}; let column = px * 4u + {}u;\nif i0 + row < args.queries && column < args.length && group < args.groups {{ \
                  finish(before + i0 + row, column, o{r}_{c} * shares[row]); }} }}",
                 self.sum_row(r),
                 4 * c * across

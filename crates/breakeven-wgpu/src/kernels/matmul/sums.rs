@@ -55,8 +55,9 @@ pub(super) fn push(
     function(&mut shader, "post", &arguments, post, params);
     finish(&mut shader, &ends, sum_dtype(k));
     let main = main(tile, sum_dtype(k), k.k > 0, !plan.is_terse && tile.micro[0] >= WRITTEN_OUT);
-    let (text, args) = shader.finish(&main);
     let groups = (rows * columns * k.batch.elements() * parts) as u64;
+    shader.arg("groups", groups as u32);
+    let (text, args) = shader.finish(&main);
     plan.dispatches.push(Dispatch { text, args, bound, groups, members: 1 });
 }
 
@@ -110,7 +111,7 @@ fn main(tile: Tile, dtype: DType, has_terms: bool, is_written_out: bool) -> Stri
         let column = format!("j0 + tx * 4u + {}u", c * width / (tile.micro[1] / 4));
         writeln!(
             main,
-            "{{ let row = {row}; let column = {column};\nif row < args.m && column < args.length {{ \
+            "{{ let row = {row}; let column = {column};\nif row < args.m && column < args.length && group < args.groups {{ \
              finish((slice * args.batches + batch) * args.m + row, column, c{r}_{c}); }} }}"
         )
         .expect("strings take text");

@@ -58,14 +58,10 @@ pub(super) fn push(
     let staged = 2 * (0..2).map(|t| sides[t].quads(tile, t)).sum::<usize>();
     shader.shared("stage", &format!("array<vec4<f16>, {staged}>"));
     shader.shared("kept", &format!("array<vec4<f32>, {}>", tile.subgroups() * SIDE * SIDE / QUAD));
+    let groups = (down * right * k.batch.elements() * parts) as u64;
+    shader.arg("groups", groups as u32);
     let (text, args) = shader.finish(&main(tile, &sides));
-    plan.dispatches.push(Dispatch {
-        text,
-        args,
-        bound,
-        groups: (down * right * k.batch.elements() * parts) as u64,
-        members: 1,
-    });
+    plan.dispatches.push(Dispatch { text, args, bound, groups, members: 1 });
 }
 
 fn main(tile: Tile, sides: &[Side; 2]) -> String {
@@ -167,7 +163,7 @@ fn keep(main: &mut String, tile: Tile) {
              for (var e = lid; e < {}u; e += {GROUP}u) {{\nlet s = e / {}u;\n\
              let row = i0 + s / {across}u * {rows}u + {}u + e / {quads}u % {SIDE}u;\n\
              let column = j0 + s % {across}u * {columns}u + {}u + e % {quads}u * 4u;\n\
-             if row < args.m && column < args.length {{\n\
+             if row < args.m && column < args.length && group < args.groups {{\n\
              finish((slice * args.batches + batch) * args.m + row, column, kept[e]);\n}}\n}}\nworkgroupBarrier();\n",
             tile.subgroups() * SIDE * quads,
             SIDE * quads,
