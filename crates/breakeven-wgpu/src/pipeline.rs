@@ -126,7 +126,8 @@ fn module(gpu: &Gpu, text: &str) -> wgpu::ShaderModule {
     };
     // SAFETY: the text comes from `kernels` alone, without code of the user's. Each index into a buffer is the position of an element of an operand's
     // layout, all of which lie in the bound part; gathered indices are compared with their extent first. Each loop has
-    // a bound that does not change inside it. A dispatch has as many rows of groups as members. Extents are not 0, and
+    // a bound that does not change inside it. A dispatch has as many rows of groups as members, and groups past
+    // the last one, which a folded grid may have, store nothing. Extents are not 0, and
     // division by a value goes through `i32_div` and its relatives, which test for 0 and -1.
     unsafe { gpu.device.create_shader_module_trusted(source, checks) }
 }

@@ -84,6 +84,17 @@ fn sum_dtype(k: &MatMul) -> DType {
     k.post.args()[0]
 }
 
+/// Writes which tile of which product a group computes, whose rows and columns begin at `i0` and `j0`, and which terms of its sums.
+fn place([height, width]: [usize; 2]) -> String {
+    format!(
+        "let column_tile = group % args.column_tiles;\nlet rest = group / args.column_tiles;\n\
+         let row_tile = rest % args.row_tiles;\nlet batch = (rest / args.row_tiles) % args.batches;\n\
+         let slice = rest / args.row_tiles / args.batches;\n\
+         let i0 = row_tile * {height}u;\nlet j0 = column_tile * {width}u;\n\
+         let first = slice * args.part;\nlet stop = min(first + args.part, args.k);\n"
+    )
+}
+
 /// How much of a sum one workgroup takes, of `tiles` where at least so many should be at work.
 fn part_of(k: &MatMul, tiles: usize, least: usize) -> usize {
     let has_room = k.batch.rank() + 3 <= breakeven_ir::MAX_RANK;

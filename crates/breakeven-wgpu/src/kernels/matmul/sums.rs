@@ -8,7 +8,7 @@ use super::super::Dispatch;
 use super::super::conv::Windows;
 use super::super::rows::Rows;
 use super::operand::Operand;
-use super::{Factors, Plan, Tile, sum_dtype};
+use super::{Factors, Plan, Tile, place, sum_dtype};
 use crate::wgsl::{GROUP, Shader, Tensor, Walk, bind, function, type_name, wrapped};
 
 /// Appends the product over parts of `part` terms each; part `p` of the sum goes to rows `p * batch * m` and on of the
@@ -86,15 +86,13 @@ fn main(tile: Tile, dtype: DType, has_terms: bool, is_written_out: bool) -> Stri
     let [height, width] = tile.sides;
     // Neighbouring invocations in blocks of 8 by 4, which read few different quads of workgroup memory at a time.
     let across = width / tile.micro[1];
-    let mut main = format!(
-        "let column_tile = group % args.column_tiles;\nlet rest = group / args.column_tiles;\n\
-         let row_tile = rest % args.row_tiles;\nlet batch = (rest / args.row_tiles) % args.batches;\n\
-         let slice = rest / args.row_tiles / args.batches;\n\
-         let i0 = row_tile * {height}u;\nlet j0 = column_tile * {width}u;\n\
-         let first = slice * args.part;\nlet stop = min(first + args.part, args.k);\n\
-         let tx = (lid / 32u) % {0}u * 8u + lid % 8u;\nlet ty = lid / 32u / {0}u * 4u + lid % 32u / 8u;\n",
+    let mut main = place(tile.sides);
+    writeln!(
+        main,
+        "let tx = (lid / 32u) % {0}u * 8u + lid % 8u;\nlet ty = lid / 32u / {0}u * 4u + lid % 32u / 8u;",
         across / 8
-    );
+    )
+    .expect("strings take text");
     let kind = type_name(dtype);
     for (r, c) in micro_tiles(tile) {
         writeln!(main, "var c{r}_{c} = vec4<{kind}>();").expect("strings take text");

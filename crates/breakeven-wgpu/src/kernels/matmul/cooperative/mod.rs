@@ -10,7 +10,7 @@ use breakeven_ir::{Body, DType, MatMul};
 
 use super::super::Dispatch;
 use super::super::rows::Rows;
-use super::{Plan, finish};
+use super::{Plan, finish, place};
 use crate::wgsl::{GROUP, Shader, Tensor, Walk, bind, function};
 use side::Side;
 pub(super) use tile::Tile;
@@ -65,17 +65,10 @@ pub(super) fn push(
 }
 
 fn main(tile: Tile, sides: &[Side; 2]) -> String {
-    let [height, width] = tile.sides;
-    let [rows, columns] = tile.part();
-    let mut main = format!(
-        "let column_tile = group % args.column_tiles;\nlet rest = group / args.column_tiles;\n\
-         let row_tile = rest % args.row_tiles;\nlet batch = (rest / args.row_tiles) % args.batches;\n\
-         let slice = rest / args.row_tiles / args.batches;\n\
-         let i0 = row_tile * {height}u;\nlet j0 = column_tile * {width}u;\n\
-         let first = slice * args.part;\nlet stop = min(first + args.part, args.k);\n\
-         let part0 = subgroup / {across}u * {rows}u;\nlet part1 = subgroup % {across}u * {columns}u;\n",
-        across = tile.grid[1]
-    );
+    let ([rows, columns], across) = (tile.part(), tile.grid[1]);
+    let mut main = place(tile.sides);
+    writeln!(main, "let part0 = subgroup / {across}u * {rows}u;\nlet part1 = subgroup % {across}u * {columns}u;")
+        .expect("strings take text");
     for (r, c) in tile.matrices() {
         writeln!(main, "var c{r}_{c} = coop_mat16x16<f32, C>();").expect("strings take text");
     }
