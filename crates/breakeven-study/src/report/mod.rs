@@ -1,0 +1,21 @@
+//! What people and programs read of a study. Each report is a pure function of the summary: what is not in the rows is in no report.
+
+use crate::Summary;
+
+/// A way to show a summary.
+pub struct Report {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// The file of a run folder that holds it.
+    pub file: &'static str,
+    /// Its text.
+    pub make: fn(&Summary) -> String,
+}
+
+/// Every report. A new one is a file beside this one and a line here.
+pub const REPORTS: &[Report] = &[];
+
+/// The report called `name`.
+pub fn report(name: &str) -> Option<&'static Report> {
+    REPORTS.iter().find(|report| report.name == name)
+}
