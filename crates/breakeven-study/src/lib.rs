@@ -7,6 +7,7 @@
 
 mod cell;
 mod error;
+pub mod folder;
 mod manifest;
 pub mod report;
 mod sample;

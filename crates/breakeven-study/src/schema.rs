@@ -7,7 +7,7 @@ use crate::StudyError;
 /// A kind of file and its major version, written as "breakeven.summary/1". Fields may be added within a major version; readers ignore fields
 /// that they do not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Schema<const KIND: usize>;
+pub struct Schema<const KIND: usize> {}
 
 const KINDS: [&str; 3] = ["breakeven.summary/1", "breakeven.manifest/1", "breakeven.events/1"];
 
@@ -27,7 +27,7 @@ impl<const KIND: usize> Schema<KIND> {
         let refused = || StudyError::Schema { found: found.into(), wanted: Self::ID.into() };
         // A minor version ("/1.2") only adds fields.
         let is_ours = found == Self::ID || found.strip_prefix(Self::ID).is_some_and(|rest| rest.starts_with('.'));
-        is_ours.then_some(Schema).ok_or_else(refused)
+        is_ours.then_some(Schema {}).ok_or_else(refused)
     }
 }
 
