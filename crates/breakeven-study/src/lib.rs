@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod breakeven;
 mod cell;
 mod error;
 pub mod folder;
@@ -12,6 +13,7 @@ mod manifest;
 pub mod report;
 mod sample;
 mod schema;
+pub mod stats;
 mod summary;
 
 pub use cell::{Cell, Mode, Status};
