@@ -15,6 +15,7 @@ mod sample;
 mod schema;
 pub mod stats;
 mod summary;
+pub mod verdict;
 
 pub use cell::{Cell, Mode, Status};
 pub use error::StudyError;

@@ -9,7 +9,7 @@ use crate::StudyError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schema<const KIND: usize> {}
 
-const KINDS: [&str; 3] = ["breakeven.summary/1", "breakeven.manifest/1", "breakeven.events/1"];
+const KINDS: [&str; 4] = ["breakeven.summary/1", "breakeven.manifest/1", "breakeven.events/1", "breakeven.rules/1"];
 
 /// The schema of `summary.json`.
 pub type SummarySchema = Schema<0>;

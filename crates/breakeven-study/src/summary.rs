@@ -137,6 +137,36 @@ pub struct CellSummary {
     pub pool: Option<Pool>,
 }
 
+impl CellSummary {
+    /// A cell of which nothing is known but how it ended.
+    pub fn unmeasured(cell: Cell, status: Status) -> CellSummary {
+        CellSummary {
+            cell,
+            status,
+            why: None,
+            samples: 0,
+            dropped: 0,
+            min_ns: None,
+            q1_ns: None,
+            median_ns: None,
+            p90_ns: None,
+            p99_ns: None,
+            interval_ns: None,
+            dots_ns: Vec::new(),
+            warm_up: None,
+            stop: None,
+            flags: Vec::new(),
+            parts: Parts::default(),
+            bytes: None,
+            flops: None,
+            predicted_ns: None,
+            checksum: None,
+            ran: None,
+            pool: None,
+        }
+    }
+}
+
 /// How samples of one process moved in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
