@@ -14,6 +14,7 @@ pub mod report;
 mod sample;
 mod schema;
 pub mod stats;
+mod summarize;
 mod summary;
 pub mod verdict;
 
@@ -22,6 +23,7 @@ pub use error::StudyError;
 pub use manifest::{Environment, Manifest, StudyDevice};
 pub use sample::{Flag, Flags, Sample};
 pub use schema::{EventsSchema, ManifestSchema, Schema, SummarySchema};
+pub use summarize::summarize;
 pub use summary::{
     BreakEven, Ceiling, CellSummary, Crossing, Noise, NoiseVerdict, Parts, Pool, Run, Side, Source, Stop, Summary,
     Target, WarmUp,

@@ -87,6 +87,19 @@ pub struct Ceiling {
     pub read_bytes_per_s: Option<f64>,
 }
 
+impl Ceiling {
+    /// The ceilings of `device` before anything was measured.
+    pub fn unmeasured(device: impl Into<String>) -> Ceiling {
+        Ceiling {
+            device: device.into(),
+            flops: None,
+            bytes_per_s: None,
+            upload_bytes_per_s: None,
+            read_bytes_per_s: None,
+        }
+    }
+}
+
 /// What was found for one cell. Times are null unless the status is `ok`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CellSummary {
