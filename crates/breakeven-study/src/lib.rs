@@ -10,12 +10,14 @@ mod cell;
 mod error;
 pub mod folder;
 mod manifest;
+pub mod published;
 pub mod report;
 mod sample;
 mod schema;
 pub mod stats;
 mod summarize;
 mod summary;
+pub mod units;
 pub mod verdict;
 
 pub use cell::{Cell, Mode, Status};

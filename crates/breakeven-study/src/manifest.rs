@@ -9,7 +9,7 @@ use crate::schema::ManifestSchema;
 pub struct Manifest {
     /// Kind and version of the file.
     pub schema: ManifestSchema,
-    /// When it began, as RFC 3339 has it.
+    /// When it began, as RFC 3339 has it; "not dated" for a published report without a date.
     pub started: String,
     /// The version of breakeven.
     pub version: String,

@@ -129,7 +129,7 @@ fn break_evens(recorded: &Recorded, kept: &[(Kept, &RecordedCell)], seed: u64) -
     let is_software = |name: &str| devices.iter().any(|device| device.name == name && device.kind == "software");
     let mut found: Vec<BreakEven> = pair(&rows, is_cpu).into_iter().map(|pair| pair.break_even(seed)).collect();
     for finding in found.iter_mut().filter(|finding| is_software(&finding.gpu)) {
-        finding.verdict += &format!(" ({} is a software device, not a GPU)", finding.gpu);
+        finding.verdict.push_str(" (a software device, not a GPU)");
     }
     found
 }
