@@ -1,8 +1,14 @@
 //! What people and programs read of a study. Each report is a pure function of the summary: what is not in the rows is in no report.
 
+pub mod criterion;
+mod csv;
+mod json;
+mod markdown;
+
 use crate::Summary;
 
 /// A way to show a summary.
+#[derive(Debug, Clone, Copy)]
 pub struct Report {
     /// Its name on the command line.
     pub name: &'static str,
@@ -13,7 +19,11 @@ pub struct Report {
 }
 
 /// Every report. A new one is a file beside this one and a line here.
-pub const REPORTS: &[Report] = &[];
+pub const REPORTS: &[Report] = &[
+    Report { name: "markdown", file: "summary.md", make: markdown::make },
+    Report { name: "csv", file: "summary.csv", make: csv::make },
+    Report { name: "json", file: "summary.json", make: json::make },
+];
 
 /// The report called `name`.
 pub fn report(name: &str) -> Option<&'static Report> {
