@@ -44,13 +44,16 @@ pub enum Flag {
     BadClock = 4,
     /// Taken to warm up.
     WarmUp = 8,
+    /// Taken to see its parts, by a longer way: its parts count, its wall time does not.
+    InParts = 16,
 }
 
-const FLAGS: [(Flag, &str); 4] = [
+const FLAGS: [(Flag, &str); 5] = [
     (Flag::Throttled, "throttled"),
     (Flag::Interrupted, "interrupted"),
     (Flag::BadClock, "bad-clock"),
     (Flag::WarmUp, "warm-up"),
+    (Flag::InParts, "in-parts"),
 ];
 
 /// A set of flags, written as "throttled+warm-up".
@@ -96,7 +99,7 @@ impl FromStr for Flags {
         let unknown = || StudyError::Word {
             text: text.into(),
             what: "set of flags",
-            known: "throttled, interrupted, bad-clock, warm-up",
+            known: "throttled, interrupted, bad-clock, warm-up, in-parts",
         };
         text.split('+').filter(|word| !word.is_empty()).try_fold(Flags::NONE, |flags, word| {
             let flag = FLAGS.iter().find(|(_, name)| *name == word).ok_or_else(unknown)?;

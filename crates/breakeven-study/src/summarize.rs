@@ -1,9 +1,14 @@
 //! From what was recorded to what is reported: every number of a summary is computed here, from raw samples.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::breakeven::{Curves, Point};
 use crate::folder::{Recorded, RecordedCell};
 use crate::stats::{self, Dropped, Interval, Kept, Random, Sorted};
 use crate::{BreakEven, CellSummary, Noise, Parts, Run, Sample, Source, Status, Target};
+
+/// The device of cells whose place the engine chose.
+pub const AUTOMATIC: &str = "auto";
 
 /// The most raw samples of a cell that a summary shows.
 const DOTS: usize = 40;
@@ -124,7 +129,7 @@ fn break_evens(recorded: &Recorded, kept: &[(Kept, &RecordedCell)], seed: u64) -
         let listed = recorded.manifest.environment.devices.iter().find(|listed| listed.name == device);
         listed.map_or(device == "cpu", |listed| listed.kind == "cpu")
     };
-    let rows: Vec<Row> = kept.iter().filter_map(|(kept, cell)| Row::of(kept, cell)).collect();
+    let rows = rows(kept);
     let devices = &recorded.manifest.environment.devices;
     let is_software = |name: &str| devices.iter().any(|device| device.name == name && device.kind == "software");
     let mut found: Vec<BreakEven> = pair(&rows, is_cpu).into_iter().map(|pair| pair.break_even(seed)).collect();
@@ -132,6 +137,26 @@ fn break_evens(recorded: &Recorded, kept: &[(Kept, &RecordedCell)], seed: u64) -
         finding.verdict.push_str(" (a software device, not a GPU)");
     }
     found
+}
+
+/// For each operation and type, up to `count` sizes in elements whose measurement would tell most of where the faster device changes.
+pub fn sizes_to_add(recorded: &Recorded, count: usize) -> BTreeMap<(String, String), BTreeSet<u64>> {
+    let kept: Vec<(Kept, &RecordedCell)> = recorded.cells.iter().map(|cell| (keep(&cell.samples), cell)).collect();
+    let rows = rows(&kept);
+    let mut sizes = BTreeMap::<_, BTreeSet<u64>>::new();
+    for pair in pair(&rows, |device| device == "cpu") {
+        let cell = &pair.cpu[0].cell;
+        let Some(curves) = Curves::new(pair.points()) else { continue };
+        let found = curves.sizes_to_add(&curves.crossings(recorded.manifest.seed), count);
+        sizes.entry((cell.operation.clone(), cell.dtype.clone())).or_default().extend(found);
+    }
+    sizes
+}
+
+/// The rows that may take part in break-evens: not those where the engine chose the device itself, which is no device.
+fn rows(kept: &[(Kept, &RecordedCell)]) -> Vec<Row> {
+    let rows = kept.iter().filter(|(_, cell)| cell.cell.device != AUTOMATIC);
+    rows.filter_map(|(kept, cell)| Row::of(kept, cell)).collect()
 }
 
 /// A row that may take part in break-evens, with or without a time.
@@ -163,7 +188,7 @@ pub(crate) struct Pair<'a> {
 
 /// The pairs that `rows` hold, in order of operation, dtype, mode and device.
 pub(crate) fn pair(rows: &[Row], is_cpu: impl Fn(&str) -> bool) -> Vec<Pair<'_>> {
-    let mut curves = std::collections::BTreeMap::<_, Vec<&Row>>::new();
+    let mut curves = BTreeMap::<_, Vec<&Row>>::new();
     for row in rows {
         let cell = &row.cell;
         let key = (&cell.operation, &cell.dtype, cell.mode, !is_cpu(&cell.device), &cell.device);

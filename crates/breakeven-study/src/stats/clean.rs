@@ -52,9 +52,10 @@ impl Kept {
         self.samples.iter().any(|sample| sample.flags.has(Flag::Throttled))
     }
 
-    /// The wall times of what is left.
+    /// The wall times of what is left, without the samples that were taken for their parts: these went a longer way.
     pub fn wall_ns(&self) -> Vec<f64> {
-        self.samples.iter().map(|sample| sample.wall_ns as f64).collect()
+        let whole = self.samples.iter().filter(|sample| !sample.flags.has(Flag::InParts));
+        whole.map(|sample| sample.wall_ns as f64).collect()
     }
 
     fn unless(samples: &[Sample], flags: &[Flag]) -> Kept {
@@ -89,7 +90,7 @@ impl Dropped {
             Flag::Throttled => Some(&mut self.throttled),
             Flag::Interrupted => Some(&mut self.interrupted),
             Flag::WarmUp => Some(&mut self.warm_up),
-            Flag::BadClock => None,
+            Flag::BadClock | Flag::InParts => None,
         }
     }
 }
