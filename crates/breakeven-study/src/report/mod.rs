@@ -1,5 +1,7 @@
 //! What people and programs read of a study. Each report is a pure function of the summary: what is not in the rows is in no report.
 
+mod html;
+
 use crate::Summary;
 
 /// A way to show a summary.
@@ -13,7 +15,7 @@ pub struct Report {
 }
 
 /// Every report. A new one is a file beside this one and a line here.
-pub const REPORTS: &[Report] = &[];
+pub const REPORTS: &[Report] = &[Report { name: "html", file: "report.html", make: html::html }];
 
 /// The report called `name`.
 pub fn report(name: &str) -> Option<&'static Report> {
