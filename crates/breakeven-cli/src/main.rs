@@ -16,7 +16,8 @@ use clap::Parser;
     after_help = "Examples:
   breakeven devices                          what this machine has, and why something is not used
   breakeven run model.onnx --input x=x.npy   a model where it is cheapest
-  breakeven explain model.onnx --random      where each step would run, and why"
+  breakeven explain model.onnx --random      where each step would run, and why
+  breakeven trace model.onnx --random        when each step was done, for Perfetto"
 )]
 struct Args {
     #[command(subcommand)]

@@ -3,6 +3,7 @@
 mod devices;
 mod explain;
 mod run;
+mod trace;
 
 use clap::Subcommand;
 
@@ -15,6 +16,8 @@ pub enum Command {
     Run(run::Run),
     /// Say for each step of an ONNX model where it would run and why.
     Explain(explain::Explain),
+    /// Run an ONNX model and write down when each of its steps was done, for Perfetto and Chrome.
+    Trace(trace::Trace),
 }
 
 impl Command {
@@ -24,6 +27,7 @@ impl Command {
             Command::Devices(command) => command.run(json),
             Command::Run(command) => command.run(json),
             Command::Explain(command) => command.run(json),
+            Command::Trace(command) => command.run(json),
         }
     }
 }
