@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod noise;
+pub mod schema;
 
 use std::fs;
 use std::path::{Path, PathBuf};
