@@ -37,10 +37,11 @@ function headline(study, groups) {
     for (const mode of study.choices.mode) {
       const mine = groups.filter((group) => group.run === run && group.mode === mode);
       if (mine.length === 0) continue;
-      lines.push(h("p", { class: "lead" }, study.runs.length > 1 && h("span", { class: "run" }, run.id), countSentence(mode, mine)));
+      lines.push(h("p", {}, study.runs.length > 1 && h("span", { class: "run" }, run.id), countSentence(mode, mine)));
     }
   }
-  return lines.length > 0 ? lines : h("p", { class: "lead" }, noAnswer(study));
+  if (lines.length > 0) return h("div", { class: lines.length > 1 ? "lead several" : "lead" }, lines);
+  return h("p", { class: "lead" }, noAnswer(study));
 }
 
 function noAnswer(study) {
@@ -78,6 +79,11 @@ function stripChart(study, row, interval, width) {
       s("line", { class: "cut", x1: round(toX(crossing.elements)), x2: round(toX(crossing.elements)), y1: 0, y2: 18 })]));
 }
 
+// Close to what the layout gives it, so that text on its axis has its own size.
+function stripWidth() {
+  return innerWidth <= 720 ? Math.max(innerWidth - 32, 240) : 420;
+}
+
 function stripAxis(interval, width) {
   const toX = logScale(interval, 0, width);
   return s("svg", { class: "strip axis", viewBox: `0 0 ${width} 18`, "aria-hidden": "true" },
@@ -88,30 +94,40 @@ function stripAxis(interval, width) {
     }));
 }
 
-function verdictRow(study, choice, group, row, interval) {
+// A row of the list; `again` if the one above is of the same operation.
+function verdictRow(study, choice, { group, row, again }, interval) {
   const many = (name) => choice[name].size > 1;
   const kind = [many("mode") && modeText(row.mode), many("dtype") && row.dtype].filter(Boolean).join(", ");
-  return h("li", {},
-    h("div", { class: "who" }, h("strong", {}, row.operation), kind && h("span", { class: "kind" }, kind),
-      h("span", { class: "gpu" }, markerIcon(lookOf(study, row.gpu)), row.gpu, study.runs.length > 1 && h("span", { class: "run" }, group.run.id))),
-    stripChart(study, row, interval, 400),
+  return h("li", { class: again ? "again" : null },
+    h("div", { class: "who" }, h("div", { class: again ? "unseen" : null }, h("strong", {}, row.operation), kind && h("span", { class: "kind" }, ` ${kind}`)),
+      h("div", { class: "gpu" }, markerIcon(lookOf(study, row.gpu)), row.gpu, study.runs.length > 1 && h("div", {}, runName(group.run)))),
+    stripChart(study, row, interval, stripWidth()),
     h("p", { class: "verdict" }, row.verdict));
+}
+
+// The devices, and what they are where all runs agree.
+function hardwareLegend(study, devices) {
+  const names = (device) => unique(study.runs.map((run) => hardwareOf(run, device)).filter(Boolean));
+  return h("ul", { class: "legend" }, devices.map((device) =>
+    h("li", {}, markerIcon(lookOf(study, device)), h("span", {}, device, names(device).length === 1 && `, ${names(device)[0]}`))));
 }
 
 function answerSection(study, choice, node) {
   const groups = rowGroups(study, choice);
   replace(node, headline(study, groups));
   if (groups.length === 0) return node;
-  const rows = groups.flatMap((group) => group.items);
+  const entries = groups.flatMap((group, at) => group.items.map((row, index) =>
+    ({ group, row, again: index > 0 || (at > 0 && isSameKind(groups[at - 1], group)) })));
+  const rows = entries.map((entry) => entry.row);
   const ends = rows.flatMap((row) => row.range);
   const [low, high] = [Math.min(...ends), Math.max(...ends)];
   const interval = high > low ? [Math.max(low, 1), high] : [Math.max(low, 1) / 2, high * 2];
   const devices = study.choices.device.filter((device) => rows.some((row) => row.cpu === device || row.gpu === device));
   return furnish(node, {}, [
-    h("div", { class: "strip-legend" }, h("span", {}, "Fastest at each size:"), legend(study, devices),
+    h("div", { class: "strip-legend" }, h("span", {}, "Fastest at each size:"), hardwareLegend(study, devices),
       h("span", { class: "note" }, "the pale part may go either way (95% interval)")),
     h("ul", { class: "strips" },
-      groups.flatMap((group) => group.items.map((row) => verdictRow(study, choice, group, row, interval))),
-      h("li", { class: "axis", "aria-hidden": "true" }, h("div", { class: "who" }, "elements"), stripAxis(interval, 400), h("p", {}))),
+      entries.map((entry) => verdictRow(study, choice, entry, interval)),
+      h("li", { class: "axis", "aria-hidden": "true" }, h("div", { class: "who" }, "elements"), stripAxis(interval, stripWidth()), h("p", {}))),
   ]);
 }

@@ -46,6 +46,16 @@ function drawBar(svg, cell, { y, left, right }) {
   return { x: left, y: y + 8, series: `${cell.device} ${cell.shape} ${cell.elements}`, title: cellTitle(cell), facts: partFacts(cell, parts) };
 }
 
+// What was measured for no cell of a device; what is missing for some of them is said where they are looked at.
+function missingText(cells, device) {
+  const lists = cells.filter((cell) => cell.device === device).map((cell) => partsOf(cell).missing);
+  const missing = PARTS.filter((name) => lists.every((list) => list.includes(name)));
+  if (missing.length === 0) return "";
+  const names = missing.length > PARTS.length - 2 ? `only ${listText(PARTS.filter((name) => !missing.includes(name))) || "the whole"} was measured`
+    : `not measured: ${missing.map((name) => PART_NAMES[name]).join(", ")}`;
+  return names;
+}
+
 function barsChart(study, group, width) {
   const timed = group.items.filter(isTimed);
   const devices = study.choices.device.filter((device) => timed.some((cell) => cell.device === device));
@@ -58,7 +68,8 @@ function barsChart(study, group, width) {
   let y = 4;
   for (const device of devices) {
     const look = lookOf(study, device);
-    svg.append(s("path", { class: `mark look-${look}`, d: markerPath(look, 6, y + 9, 4) }), s("text", { class: "device", x: 16, y: y + 13 }, device));
+    svg.append(s("path", { class: `mark look-${look}`, d: markerPath(look, 6, y + 9, 4) }),
+      s("text", { class: "device", x: 16, y: y + 13 }, device, s("tspan", { class: "missing", dx: 12 }, missingText(timed, device))));
     y += 22;
     for (const cell of timed.filter((cell) => cell.device === device).sort((a, b) => a.elements - b.elements)) {
       points.push(drawBar(svg, cell, { y, left: 52, right: width - 66 }));
@@ -82,6 +93,6 @@ function barsSection(study, choice, grid, fixed) {
   replace(grid);
   const width = panelWidth(grid, fixed);
   grid.before(...grid.parentElement.querySelectorAll(".legend.parts").length > 0 ? [] : [barsLegend()]);
-  grid.append(...groups.map((group) => panel(study, group, barsChart(study, group, width))));
+  appendPanels(study, grid, groups, (group) => panel(study, group, barsChart(study, group, width)));
   return grid;
 }

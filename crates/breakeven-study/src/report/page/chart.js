@@ -54,11 +54,30 @@ function makeFrame({ width, height, x, y, label }) {
   return { svg, plot, toX, toY, left, right, top, bottom, width, height };
 }
 
+// The name of a run, and a word where its numbers are not measured ones.
+function runName(run) {
+  return [h("span", { class: "run" }, run.id), run.source !== "measured" && h("span", { class: "badge" }, run.source)];
+}
+
+function isSameKind(group, other) {
+  return ["operation", "mode", "dtype"].every((name) => group[name] === other[name]);
+}
+
+function kindTitle(group) {
+  return [h("h3", {}, group.operation), h("p", { class: "kind" }, `${modeText(group.mode)}, ${group.dtype}`)];
+}
+
+// Runs stand beside each other below what they have in common; one run has it in each panel.
 function panelTitle(study, group) {
-  const several = study.runs.length > 1;
-  return h("header", {},
-    h("h3", {}, group.operation),
-    h("p", { class: "kind" }, `${modeText(group.mode)}, ${group.dtype}`, several && h("span", { class: "run" }, group.run.id)));
+  return h("header", {}, study.runs.length > 1 ? h("p", { class: "kind" }, runName(group.run)) : kindTitle(group));
+}
+
+function appendPanels(study, grid, groups, makePanel) {
+  groups.forEach((group, index) => {
+    const isFirst = index === 0 || !isSameKind(groups[index - 1], group);
+    if (isFirst && study.runs.length > 1) grid.append(h("header", { class: "across" }, kindTitle(group)));
+    grid.append(makePanel(group));
+  });
 }
 
 function panel(study, group, ...content) {

@@ -1,6 +1,8 @@
 // What is chosen: toggles for runs, devices, modes, dtypes and operations, and the theme; all kept in the address.
 
 const GROUP_TITLES = { run: "Run", device: "Device", mode: "Mode", dtype: "Dtype", operation: "Operation" };
+// More toggles than these are folded away.
+const FEW = 8;
 const THEMES = ["auto", "light", "dark"];
 
 // What is shown when the address says nothing: everything, but of modes and dtypes only the first.
@@ -69,6 +71,10 @@ function toggleGroup(study, choice, name, changed) {
     h("button", { type: "button", "data-group": name, "data-none": "true", "aria-label": `${GROUP_TITLES[name]}: none`, click: setAll([]) }, "none"));
   const buttons = h("div", { class: "buttons" }, values.map((value) => toggle(name, value, content(value), hint(value), flip(value))), quick);
   const title = h("span", { class: "name", id: `group-${name}` }, GROUP_TITLES[name]);
+  if (values.length > FEW) {
+    return h("details", { class: "group many", role: "group", "aria-labelledby": `group-${name}` },
+      h("summary", {}, title, h("span", { class: "count", "data-count": name })), buttons);
+  }
   return h("div", { class: "group", role: "group", "aria-labelledby": `group-${name}` }, title, buttons);
 }
 
@@ -87,7 +93,11 @@ function makeControls(study, choice, changed) {
 }
 
 // Shows on all buttons what is chosen.
-function pressToggles(choice) {
+function pressToggles(study, choice) {
+  for (const count of document.querySelectorAll("[data-count]")) {
+    const name = count.dataset.count;
+    count.textContent = `${choice[name].size} of ${study.choices[name].length}`;
+  }
   for (const button of document.querySelectorAll("button.toggle")) {
     const { group, value } = button.dataset;
     const isOn = group === "theme" ? choice.theme === value : choice[group].has(value);

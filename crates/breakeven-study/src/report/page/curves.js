@@ -64,6 +64,12 @@ function bandPath(frame, cells, low, high) {
   return `${linePath([...cells.map(at(low)), ...cells.map(at(high)).reverse()])}z`;
 }
 
+// Samples that lie on each other are moved a little to the side, always the same way.
+function sideways(index) {
+  const fraction = Math.sin((index + 1) * 12.9898) * 43758.5453;
+  return (fraction - Math.floor(fraction)) * 12 - 6;
+}
+
 function drawSeries(frame, look, cells, sizes) {
   const group = s("g", { class: `series look-${look}` });
   const at = (cell) => [frame.toX(cell.elements), frame.toY(cell.q1_ns)];
@@ -74,7 +80,8 @@ function drawSeries(frame, look, cells, sizes) {
       s("path", { class: "outer", d: bandPath(frame, stretch, (cell) => cell.min_ns, upper) }),
       s("path", { class: "inner", d: bandPath(frame, stretch, (cell) => cell.q1_ns, (cell) => cell.median_ns) }));
   }
-  const dots = cells.flatMap((cell) => (cell.dots_ns || []).map((ns) => `M${round(frame.toX(cell.elements))} ${round(frame.toY(ns))}h0`));
+  const dots = cells.flatMap((cell) => (cell.dots_ns || []).map((ns, index) =>
+    `M${round(frame.toX(cell.elements) + sideways(index))} ${round(frame.toY(ns))}h0`));
   group.append(
     s("path", { class: "dots", d: dots.join("") }),
     s("path", { class: "line", d: stretches.map((stretch) => linePath(stretch.map(at))).join("") }),
@@ -111,18 +118,23 @@ function drawCrossings(study, frame, rows) {
   }
 }
 
-function curvesChart(study, group, rows, width) {
+// The axes of charts that are compared: those of an operation in all runs have the same.
+function axesOf(groups) {
+  const cells = groups.flatMap((group) => group.items);
+  return { x: intervalOf(cells.map((cell) => cell.elements), 0.04), y: intervalOf(cells.filter(isTimed).flatMap(spreadOf)) };
+}
+
+function curvesChart(study, group, rows, { x, y }, width) {
   const cells = group.items;
   const timed = cells.filter(isTimed);
-  const y = intervalOf(timed.flatMap(spreadOf));
-  if (!y) return h("p", { class: "nothing" }, `No times: ${statusCounts(cells)}.`);
+  if (timed.length === 0) return h("p", { class: "nothing" }, `No times: ${statusCounts(cells)}.`);
   const sizes = unique(cells.map((cell) => cell.elements)).sort((a, b) => a - b);
   const devices = study.choices.device.filter((device) => cells.some((cell) => cell.device === device));
   const failing = devices.filter((device) => cells.some((cell) => cell.device === device && cell.status !== "ok"));
   const frame = makeFrame({
     width,
     height: Math.round(Math.min(340, Math.max(230, width * 0.6))),
-    x: { interval: intervalOf(sizes, 0.04), text: shortText, title: "elements" },
+    x: { interval: x, text: shortText, title: "elements" },
     y: { interval: [y[0] / (1 + failing.length * 0.5), y[1]], text: timeText, title: "time" },
     label: `${group.operation}, ${modeText(group.mode)}, ${group.dtype}: time against elements. Arrow keys go from point to point.`,
   });
@@ -157,13 +169,13 @@ function curvesSection(study, choice, grid, fixed) {
   replace(grid);
   const width = panelWidth(grid, fixed);
   const rows = rowGroups(study, choice);
-  for (const group of groups) {
-    const same = (other) => ["operation", "mode", "dtype", "run"].every((name) => other[name] === group[name]);
-    const mine = (rows.find(same) || { items: [] }).items;
+  appendPanels(study, grid, groups, (group) => {
+    const isSame = (other) => isSameKind(other, group);
+    const mine = rows.filter((other) => isSame(other) && other.run === group.run).flatMap((other) => other.items);
     const devices = study.choices.device.filter((device) => group.items.some((cell) => cell.device === device));
-    grid.append(panel(study, group,
+    return panel(study, group,
       mine.map((row) => h("p", { class: "verdict" }, mine.length > 1 && markerIcon(lookOf(study, row.gpu)), row.verdict)),
-      curvesChart(study, group, mine, width), legend(study, devices)));
-  }
+      curvesChart(study, group, mine, axesOf(groups.filter(isSame)), width), legend(study, devices));
+  });
   return grid;
 }

@@ -68,7 +68,8 @@ function devicesOf(run) {
 // All that the page needs to know about the runs together.
 function makeStudy(summary) {
   const runs = summary.runs;
-  const items = runs.flatMap((run) => [...run.cells, ...run.break_even]);
+  const cells = runs.flatMap((run) => run.cells);
+  const items = [...cells, ...runs.flatMap((run) => run.break_even)];
   const all = (name) => unique(items.map((item) => item[name]));
   const devices = unique(runs.flatMap(devicesOf));
   const cpus = devices.filter((name) => runs.some((run) => isCpu(run, name)));
@@ -79,7 +80,7 @@ function makeStudy(summary) {
     gpus,
     choices: {
       run: runs.map((run) => run.id),
-      device: [...cpus, ...gpus],
+      device: [...cpus, ...gpus].filter((name) => cells.some((cell) => cell.device === name)),
       mode: all("mode").sort((a, b) => modeRank(a) - modeRank(b) || a.localeCompare(b, "en", { numeric: true })),
       dtype: all("dtype"),
       operation: all("operation"),

@@ -13,7 +13,7 @@ function failureColumns(study) {
     { name: "Elements", number: true, by: (cell) => cell.elements, text: (cell) => countText(cell.elements) },
     { name: "Dtype", text: (cell) => cell.dtype },
     { name: "Device", node: (cell) => deviceNode(study, cell.device), text: (cell) => cell.device },
-    { name: "Mode", text: (cell) => modeText(cell.mode) },
+    { name: "Mode", short: true, text: (cell) => modeText(cell.mode) },
     { name: "Outcome", node: (cell) => h("span", { class: `status ${NOT_RUN.includes(cell.status) ? "not-run" : "bad"}` }, cell.status), text: (cell) => cell.status },
     { name: "Why", text: (cell) => cell.why || "no reason was recorded" },
   ];
@@ -23,7 +23,7 @@ function failureColumns(study) {
 function failuresSection(study, node) {
   const failed = failureRows(study, (cell) => !NOT_RUN.includes(cell.status));
   const notRun = failureRows(study, (cell) => NOT_RUN.includes(cell.status));
-  const caption = (rows, text) => `${plural(rows.length, "cell")} ${text}, whatever is chosen above.`;
+  const caption = (rows, text) => `${plural(rows.length, "cell")} ${text}. Every one is listed, whatever is chosen above.`;
   return replace(node,
     failed.length > 0 ? sortableTable(failureColumns(study), failed, caption(failed, "failed"))
       : h("p", { class: "nothing good" }, "Nothing failed: every cell that ran gave the right result."),
@@ -132,7 +132,7 @@ function deviceRows(run) {
 
 function runSection(study, choice, node) {
   return replace(node, study.runs.filter((run) => choice.run.has(run.id)).map((run) => h("div", { class: "about" },
-    study.runs.length > 1 && h("h3", {}, h("span", { class: "run" }, run.id)),
+    study.runs.length > 1 && h("h3", {}, runName(run)),
     h("div", { class: "columns" },
       h("section", {}, h("h4", {}, "Run"), pairs(runFacts(run))),
       h("section", {}, h("h4", {}, "Machine"), pairs(environmentFacts(run.manifest.environment))),

@@ -5,7 +5,7 @@ const PRINTED_PANEL_WIDTH = 330;
 const SECTIONS = [
   {
     id: "curves", title: "Time against size", grid: true, draw: curvesSection,
-    caption: "The line is the lower quartile, the time that every verdict goes by. Dots are raw samples. The dark band reaches to the median, "
+    caption: "The line is the lower quartile, the time that every verdict goes by. Dots are raw samples, moved sideways where they would lie on each other. The dark band reaches to the median, "
       + "the pale one from the fastest sample to where nine of ten were done (to the median below 50 samples). "
       + "A shaded strip is the 95% interval of a crossing, a cross a cell that failed.",
   },
@@ -68,6 +68,7 @@ function drawAll(study, choice, fixedWidth) {
     // Thousands of rows that nobody looks at would make every toggle slow.
     if (folded && !body.parentElement.open) body.replaceChildren();
     else draw(study, choice, body, fixedWidth);
+    body.style.setProperty("--column", choice.run.size > 2 ? "340px" : "480px");
   }
 }
 
@@ -91,16 +92,16 @@ function main() {
   const choice = choiceFromHash(study, location.hash);
   const redraw = (fixedWidth) => drawAll(study, choice, fixedWidth);
   const changed = () => {
-    pressToggles(choice);
+    pressToggles(study, choice);
     keepInAddress(study, choice);
     redraw();
   };
   replace(byId("page"), pageNodes(study, choice, changed));
-  pressToggles(choice);
+  pressToggles(study, choice);
   redraw();
   addEventListener("hashchange", () => {
     Object.assign(choice, choiceFromHash(study, location.hash));
-    pressToggles(choice);
+    pressToggles(study, choice);
     redraw();
   });
   byId("cells").addEventListener("toggle", () => cellsSection(study, choice, byId("cells-body")), true);

@@ -47,7 +47,8 @@ function drawRoof(frame, look, ceiling, roof, [from, to]) {
 }
 
 function roofChart(study, points, ceilings, roof, width) {
-  const x = intervalOf(points.map((point) => point.x), 0.1);
+  const knees = ceilings.flatMap((ceiling) => roof.slopes(ceiling).map(([, bandwidth]) => ceiling.flops / bandwidth));
+  const x = intervalOf([...points.map((point) => point.x), ...knees]);
   const roofs = ceilings.flatMap((ceiling) => roof.slopes(ceiling).filter(([, bandwidth]) => isNumber(bandwidth))
     .flatMap(([, bandwidth]) => x.map((work) => Math.min(work * bandwidth, isNumber(ceiling.flops) ? ceiling.flops : Infinity))));
   const frame = makeFrame({
@@ -92,7 +93,7 @@ function roofPanel(study, choice, run, roof, width) {
   const devices = unique(cells.map((cell) => cell.device));
   const ceilings = (run.ceilings || []).filter((ceiling) => devices.includes(ceiling.device));
   return h("article", { class: "panel" },
-    h("header", {}, h("h3", {}, roof.title), h("p", { class: "kind" }, study.runs.length > 1 && h("span", { class: "run" }, run.id))),
+    h("header", {}, h("h3", {}, roof.title), h("p", { class: "kind" }, study.runs.length > 1 && runName(run))),
     h("p", { class: "caption" }, roof.caption),
     points.length > 0 ? roofChart(study, points, ceilings, roof, width) : h("p", { class: "nothing" }, "No such cells are chosen."),
     points.length > 0 && ceilingList(study, ceilings, roof),

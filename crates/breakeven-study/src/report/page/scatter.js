@@ -1,5 +1,7 @@
 // Predicted against measured: how far the placement's prices are from the clock.
 
+const WORST_SHOWN = 8;
+
 // How far apart, as a factor of at least 1.
 function errorOf(cell) {
   return Math.max(cell.predicted_ns / cell.q1_ns, cell.q1_ns / cell.predicted_ns);
@@ -39,20 +41,43 @@ function scatterChart(study, cells, width) {
   return frame.svg;
 }
 
-function scatterPanel(study, choice, run, width) {
-  const cells = cellGroups({ ...study, runs: [run] }, choice).flatMap((group) => group.items)
+function predictedCells(study, choice, run) {
+  return cellGroups({ ...study, runs: [run] }, choice).flatMap((group) => group.items)
     .filter((cell) => isTimed(cell) && isNumber(cell.predicted_ns) && cell.predicted_ns > 0);
+}
+
+function scatterPanel(study, cells, run, width) {
   const devices = study.choices.device.filter((device) => cells.some((cell) => cell.device === device));
   return h("article", { class: "panel" },
-    study.runs.length > 1 && h("header", {}, h("p", { class: "kind" }, h("span", { class: "run" }, run.id))),
+    h("header", {}, h("h3", {}, "All predictions"), study.runs.length > 1 && h("p", { class: "kind" }, runName(run))),
     cells.length > 0 ? scatterChart(study, cells, width) : h("p", { class: "nothing" }, "Nothing that is chosen was predicted in this run."),
     h("ul", { class: "legend" }, devices.map((device) =>
       h("li", {}, markerIcon(lookOf(study, device)), h("span", {}, errorText(device, cells.filter((cell) => cell.device === device)))))));
 }
 
+function worstColumns(study) {
+  return [
+    { name: "Operation", text: (cell) => cell.operation },
+    { name: "Elements", number: true, by: (cell) => cell.elements, text: (cell) => countText(cell.elements) },
+    { name: "Device", node: (cell) => deviceNode(study, cell.device), text: (cell) => cell.device },
+    { name: "Predicted", number: true, by: (cell) => cell.predicted_ns, text: (cell) => timeText(cell.predicted_ns) },
+    { name: "Measured", number: true, by: (cell) => cell.q1_ns, text: (cell) => timeText(cell.q1_ns) },
+    { name: "Apart", number: true, by: errorOf, text: (cell) => timesText(errorOf(cell)) },
+  ];
+}
+
+function worstPanel(study, cells) {
+  const worst = [...cells].sort((a, b) => errorOf(b) - errorOf(a)).slice(0, WORST_SHOWN);
+  return h("article", { class: "panel" }, h("header", {}, h("h3", {}, "Furthest apart")), sortableTable(worstColumns(study), worst, ""));
+}
+
 function scatterSection(study, choice, grid, fixed) {
   replace(grid);
   const width = panelWidth(grid, fixed);
-  grid.append(...study.runs.filter((run) => choice.run.has(run.id)).map((run) => scatterPanel(study, choice, run, width)));
+  for (const run of study.runs.filter((run) => choice.run.has(run.id))) {
+    const cells = predictedCells(study, choice, run);
+    grid.append(scatterPanel(study, cells, run, width));
+    if (cells.length > 0) grid.append(worstPanel(study, cells));
+  }
   return grid;
 }

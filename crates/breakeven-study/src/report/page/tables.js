@@ -13,15 +13,19 @@ function compareKeys(a, b, direction) {
   return direction * order;
 }
 
+function columnClass(column) {
+  return column.number ? "number" : column.short ? "short" : null;
+}
+
 function tableRow(columns, row) {
   return h("tr", {}, columns.map((column, index) =>
-    h(index === 0 ? "th" : "td", { scope: index === 0 ? "row" : null, class: column.number ? "number" : null, "data-label": column.name },
+    h(index === 0 ? "th" : "td", { scope: index === 0 ? "row" : null, class: columnClass(column), "data-label": column.name },
       column.node ? column.node(row) : column.text(row))));
 }
 
 function sortableTable(columns, rows, caption) {
   const body = h("tbody", {}, rows.map((row) => tableRow(columns, row)));
-  const heads = columns.map((column) => h("th", { scope: "col", class: column.number ? "number" : null },
+  const heads = columns.map((column) => h("th", { scope: "col", class: columnClass(column) },
     h("button", { type: "button", click: () => sortBy(column) }, column.name, h("span", { class: "arrow", "aria-hidden": "true" }))));
   let current = null;
   const sortBy = (column) => {
@@ -55,7 +59,7 @@ function breakEvenColumns(study) {
   return [
     { name: "Operation", text: (row) => row.operation },
     ...runColumn(study),
-    { name: "Mode", text: (row) => modeText(row.mode) },
+    { name: "Mode", short: true, text: (row) => modeText(row.mode) },
     { name: "Dtype", text: (row) => row.dtype },
     { name: "GPU", node: (row) => deviceNode(study, row.gpu), text: (row) => row.gpu },
     {
@@ -107,10 +111,21 @@ function cellColumns(study) {
   ];
 }
 
+// Columns that differ between rows, and in words those that do not.
+function splitColumns(columns, rows) {
+  const isSame = (column) => rows.length > 1 && rows.every((row) => column.text(row) === column.text(rows[0]));
+  const words = (column) => `${column.name.toLowerCase()} ${column.text(rows[0])}`;
+  return {
+    varying: columns.filter((column, index) => index === 0 || !isSame(column)),
+    same: columns.filter((column, index) => index > 0 && isSame(column) && column.text(rows[0]) !== "–").map(words),
+  };
+}
+
 function cellsSection(study, choice, node) {
   const cells = cellGroups(study, choice).flatMap((group) => group.items.map((cell) => ({ ...cell, run: group.run })));
   if (cells.length === 0) return replace(node, h("p", { class: "nothing" }, "Nothing is chosen that was measured."));
-  const table = sortableTable(cellColumns(study), cells, `${plural(cells.length, "cell")} of what is chosen.`);
+  const { varying, same } = splitColumns(cellColumns(study), cells);
+  const table = sortableTable(varying, cells, [`${plural(cells.length, "cell")} of what is chosen.`, same.length > 0 && ` The same in all of them: ${same.join("; ")}.`]);
   table.classList.add("wide");
   table.tabIndex = 0;
   table.setAttribute("role", "region");
