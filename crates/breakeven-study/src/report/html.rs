@@ -1,5 +1,6 @@
 //! The report as one HTML page, which holds the summary, its own program and its own style, and asks for nothing else.
 
+mod embed;
 mod plain;
 
 use crate::Summary;
@@ -10,7 +11,7 @@ const STYLES: [&str; 3] =
     [include_str!("page/style.css"), include_str!("page/charts.css"), include_str!("page/tables.css")];
 
 /// The page's program; all files are parts of one function.
-const SCRIPTS: [&str; 15] = [
+const SCRIPTS: [&str; 16] = [
     include_str!("page/dom.js"),
     include_str!("page/units.js"),
     include_str!("page/data.js"),
@@ -22,6 +23,7 @@ const SCRIPTS: [&str; 15] = [
     include_str!("page/roof.js"),
     include_str!("page/scatter.js"),
     include_str!("page/tables.js"),
+    include_str!("page/winners.js"),
     include_str!("page/answer.js"),
     include_str!("page/controls.js"),
     include_str!("page/facts.js"),
@@ -34,7 +36,7 @@ pub fn make(summary: &Summary) -> String {
     let filled = [
         ("{{style}}", STYLES.concat()),
         ("{{plain}}", plain::tables(summary)),
-        ("{{summary}}", embedded(summary)),
+        ("{{summary}}", embed::json(summary)),
         ("{{script}}", script),
     ];
     let mut page = String::new();
@@ -48,12 +50,6 @@ pub fn make(summary: &Summary) -> String {
     }
     page.push_str(rest);
     page
-}
-
-/// The summary as JSON that no HTML parser can take for markup, wherever a string in it would end the element.
-fn embedded(summary: &Summary) -> String {
-    let json = serde_json::to_string(summary).expect("a summary has string keys only, and nothing in it refuses");
-    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
 #[cfg(test)]
