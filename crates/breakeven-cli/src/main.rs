@@ -18,6 +18,7 @@ use clap::Parser;
   breakeven devices                          what this machine has, and why something is not used
   breakeven run model.onnx --input x=x.npy   a model where it is cheapest
   breakeven explain model.onnx --random      where each step would run, and why
+  breakeven trace model.onnx --random        when each step was done, for Perfetto
   breakeven scan --quick                     from which sizes on a GPU pays here, for five operations
   breakeven compare runs/old runs/new        has anything become slower?"
 )]

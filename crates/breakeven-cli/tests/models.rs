@@ -1,4 +1,4 @@
-//! `breakeven run` and `breakeven explain`, as a user calls them.
+//! `breakeven run`, `explain` and `trace`, as a user calls them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -99,6 +99,36 @@ fn a_frozen_plan_is_followed() {
     succeed(&with("batch=2"));
     let text = fail(&with("batch=3"));
     assert!(text.contains("the frozen plan was made from another graph"), "{text}");
+}
+
+/// The file is an object of complete events and names; each step of the plan is in one event.
+#[test]
+fn a_trace_is_a_file_that_viewers_read() {
+    let folder = Folder::new("trace");
+    let path = folder.path("trace.json");
+    let with = |more: &[&'static str]| {
+        let args = ["trace", MODEL, "--on", "cpu", "--random", "--output", path.as_str()];
+        succeed(&args.iter().copied().chain(more.iter().copied()).collect::<Vec<_>>())
+    };
+    let line = with(&["--warm-up", "2"]);
+    assert!(line.starts_with("layer.onnx: ") && line.contains("wrote ") && line.contains(" of kernels"), "{line}");
+    let told: serde_json::Value = serde_json::from_str(&with(&["--json"])).expect("one object");
+    let text = std::fs::read_to_string(&path).expect("it was written");
+    let file: serde_json::Value = serde_json::from_str(&text).expect("one object");
+    let events = file["traceEvents"].as_array().expect("a list");
+    let complete: Vec<_> = events.iter().filter(|event| event["ph"] == "X").collect();
+    assert_eq!(Some(complete.len() as u64), told["events"].as_u64());
+    for event in events {
+        assert!(event["pid"].is_u64() && event["tid"].is_u64() && event["name"].is_string(), "{event}");
+        let is_timed = event["ts"].is_number() && event["dur"].is_number() && event["args"]["steps"].is_array();
+        assert!(is_timed || event["ph"] == "M", "{event}");
+    }
+    let steps = complete.iter().flat_map(|event| event["args"]["steps"].as_array().expect("a list"));
+    let mut steps: Vec<u64> = steps.map(|step| step.as_u64().expect("a number")).collect();
+    steps.sort_unstable();
+    assert!(steps.len() > 2 && steps.iter().copied().eq(0..steps.len() as u64), "{steps:?}");
+    let names: Vec<&str> = complete.iter().filter_map(|event| event["name"].as_str()).collect();
+    assert!(names.contains(&"plan") && names.iter().any(|name| name.contains("matmul")), "{names:?}");
 }
 
 #[test]

@@ -182,7 +182,13 @@ impl Device for CpuDevice {
         if let Some(ticket) = after.iter().find(|t| self.poll(**t) != Status::Done) {
             return Err(DeviceError::Driver(format!("{ticket:?} was never given out")));
         }
-        let parts = self.run(segment_of(work)?, &Bound::new(&binding), CpuSegment::run)?;
+        let (segment, bound) = (segment_of(work)?, Bound::new(&binding));
+        let parts = match &binding.recorder {
+            None => self.run(segment, &bound, CpuSegment::run)?,
+            Some(recorder) => {
+                self.run(segment, &bound, |s, machine, bound| s.run_recorded(machine, bound, recorder))?
+            }
+        };
         let known = parts.upload + parts.kernel.unwrap_or_default() + parts.read;
         let timing = Timing { dispatch: start.elapsed().saturating_sub(known), ..parts };
         let mut tickets = self.tickets();

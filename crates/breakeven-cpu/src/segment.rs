@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use breakeven_device::{
-    Binding, DeviceError, HostBytes, HostMemory, Prepared, ReadCell, Result, Segment, SegmentStep, Timing,
+    Activity, Binding, Clock, DeviceError, HostBytes, HostMemory, Prepared, ReadCell, Recorder, Result, Segment,
+    SegmentStep, Span, Timing,
 };
 use breakeven_ir::{Kernel, Launch, Operand};
 use smallvec::SmallVec;
@@ -110,6 +111,20 @@ impl CpuSegment {
         Ok(timing)
     }
 
+    /// As [`CpuSegment::run`], writing down when each step ran.
+    pub fn run_recorded(&self, machine: &Machine, bound: &Bound<'_>, recorder: &Recorder) -> Result<Timing> {
+        let mut timing = Timing { kernel: Some(Duration::ZERO), ..Timing::default() };
+        for (at, step) in self.0.iter().enumerate() {
+            let start = machine.store.now();
+            step.run(machine, bound)?;
+            let end = machine.store.now();
+            *step.part(&mut timing) += end.saturating_sub(start);
+            let (activity, bytes) = step.activity(bound);
+            recorder.write(Span { activity, steps: vec![at], bytes, start, end, clock: Clock::Host });
+        }
+        Ok(timing)
+    }
+
     /// Runs all steps without looking at the clock.
     pub fn run_untimed(&self, machine: &Machine, bound: &Bound<'_>) -> Result<()> {
         self.0.iter().try_for_each(|step| step.run(machine, bound))
@@ -117,6 +132,18 @@ impl CpuSegment {
 }
 
 impl Step {
+    /// What it is, and how many bytes it moves.
+    fn activity(&self, bound: &Bound<'_>) -> (Activity, u64) {
+        match self {
+            Step::Launch(_) => (Activity::Kernel, 0),
+            Step::Upload { upload, .. } => {
+                (Activity::Upload, bound.uploads.get(*upload).map_or(0, |bytes| bytes.len() as u64))
+            }
+            Step::Copy { bytes, .. } => (Activity::Copy, *bytes),
+            Step::Download { bytes, .. } => (Activity::Download, *bytes),
+        }
+    }
+
     /// The part of a timing that it belongs to.
     fn part<'a>(&self, timing: &'a mut Timing) -> &'a mut Duration {
         match self {

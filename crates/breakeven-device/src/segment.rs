@@ -2,7 +2,7 @@
 
 use breakeven_ir::Launch;
 
-use crate::{Buffer, HostBytes, ReadCell};
+use crate::{Buffer, HostBytes, ReadCell, Recorder};
 
 /// Steps in order. A device may overlap them as long as the result is that of running them one after the other.
 ///
@@ -57,4 +57,6 @@ pub struct Binding {
     pub reads: Vec<ReadCell>,
     /// Whether the device measures its kernels, where that costs something: a GPU's marks take about as long as a small kernel.
     pub timed: bool,
+    /// Where the device writes when it did each step, where that is wanted: it measures its kernels one by one then, whatever that costs.
+    pub recorder: Option<Recorder>,
 }

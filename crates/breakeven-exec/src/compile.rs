@@ -36,8 +36,21 @@ pub(crate) struct Stage {
     pub exports: Vec<(usize, u64, Taken)>,
     /// The steps of the plan that belong to it.
     pub steps: Range<usize>,
+    /// Which of them each of its parts is.
+    pub origins: Origins,
     /// It is waited for before anything else is submitted, so that its failure is told from any other's.
     pub alone: bool,
+}
+
+/// The steps of the plan behind the parts of a stage.
+#[derive(Debug, Default)]
+pub(crate) struct Origins {
+    /// Of each step of the segment.
+    pub segment: Vec<usize>,
+    /// Of each import.
+    pub imports: Vec<usize>,
+    /// Of each export.
+    pub exports: Vec<usize>,
 }
 
 /// Where uploaded bytes come from.
@@ -119,6 +132,7 @@ struct Open {
     reads: Vec<Taken>,
     exports: Vec<(usize, u64, Taken)>,
     steps: Range<usize>,
+    origins: Origins,
     alone: bool,
 }
 
@@ -138,7 +152,7 @@ impl Builder<'_> {
                 let open = self.on(index, *device)?;
                 open.alone = alone;
                 let launch = open.renumber(launch);
-                open.segment.steps.push(SegmentStep::Launch(Box::new(launch)));
+                open.push(index, SegmentStep::Launch(Box::new(launch)));
                 if alone {
                     self.close()?;
                 }
@@ -170,10 +184,11 @@ impl Builder<'_> {
         let open = self.on(index, device)?;
         if in_place {
             open.imports.push((given, slot));
+            open.origins.imports.push(index);
         } else {
             let local = open.local(slot);
             open.uploads.push((given, slot));
-            open.segment.steps.push(SegmentStep::Upload { upload: open.uploads.len() - 1, slot: local });
+            open.push(index, SegmentStep::Upload { upload: open.uploads.len() - 1, slot: local });
         }
         Ok(())
     }
@@ -184,11 +199,12 @@ impl Builder<'_> {
         let open = self.on(index, device)?;
         if in_place {
             open.exports.push((slot, bytes, taken));
+            open.origins.exports.push(index);
             return Ok(());
         }
         let local = open.local(slot);
         open.reads.push(taken);
-        open.segment.steps.push(SegmentStep::Download { slot: local, bytes, read: open.reads.len() - 1 });
+        open.push(index, SegmentStep::Download { slot: local, bytes, read: open.reads.len() - 1 });
         Ok(())
     }
 
@@ -205,8 +221,8 @@ impl Builder<'_> {
     fn close(&mut self) -> Result<(), ExecError> {
         let Some(open) = self.open.take() else { return Ok(()) };
         let prepared = self.device(open.device)?.prepare(&open.segment).map_err(ExecError::of(open.device))?;
-        let Open { device, slots, imports, uploads, reads, exports, steps, alone, .. } = open;
-        self.stages.push(Stage { device, prepared, slots, imports, uploads, reads, exports, steps, alone });
+        let Open { device, slots, imports, uploads, reads, exports, steps, origins, alone, .. } = open;
+        self.stages.push(Stage { device, prepared, slots, imports, uploads, reads, exports, steps, origins, alone });
         Ok(())
     }
 
@@ -227,8 +243,15 @@ impl Open {
             reads: Vec::new(),
             exports: Vec::new(),
             steps: step..step,
+            origins: Origins::default(),
             alone: false,
         }
+    }
+
+    /// One more step of the segment, which is step `origin` of the plan.
+    fn push(&mut self, origin: usize, step: SegmentStep) {
+        self.origins.segment.push(origin);
+        self.segment.steps.push(step);
     }
 
     /// The segment's own number of a slot of the plan.

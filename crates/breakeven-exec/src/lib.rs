@@ -4,11 +4,13 @@
 mod compile;
 mod direct;
 mod error;
+mod log;
 mod run;
 mod watch;
 
 pub use compile::Executable;
 pub use direct::Direct;
 pub use error::ExecError;
+pub use log::{Event, Recording, What};
 pub use run::{Inputs, Outcome, OutputValue, Running, StageTiming};
 pub use watch::Watch;

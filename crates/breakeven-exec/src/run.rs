@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use breakeven_device::{
-    Binding, Buffer, Deadline, Device, DeviceError, HostBytes, Lane, MemoryKind, ReadCell, Status, Ticket, Timing,
+    Binding, Buffer, Deadline, Device, DeviceError, HostBytes, Lane, MemoryKind, ReadCell, Recorder, Status, Ticket,
+    Timing,
 };
 use breakeven_ir::NodeId;
 use breakeven_plan::{DeviceId, OutputPlace};
 
 use crate::compile::{Given, Stage, Taken};
+use crate::log::{Log, Recording, What};
 use crate::{ExecError, Executable};
 
 /// Predicted time from which on devices measure their kernels: on an H200 the marks take 14 us of a submission, of which the
@@ -36,6 +38,8 @@ pub struct Outcome {
     pub uploaded: Vec<(NodeId, DeviceId, Buffer)>,
     /// Where the time of each submission went.
     pub stages: Vec<StageTiming>,
+    /// When each step was done, where that was to be recorded.
+    pub recording: Option<Recording>,
 }
 
 /// Where the bytes of one output are.
@@ -64,6 +68,7 @@ pub struct Running {
     outputs: Vec<OutputValue>,
     uploaded: Vec<(NodeId, DeviceId, Buffer)>,
     stages: Vec<StageTiming>,
+    log: Option<Box<Log>>,
 }
 
 /// One submission and the cells it fills.
@@ -74,6 +79,16 @@ pub(crate) struct Submitted {
     pub steps: Range<usize>,
     pub ticket: Ticket,
     pub reads: Vec<(Taken, ReadCell)>,
+    recorded: Option<Recorded>,
+}
+
+/// What a submission that is recorded writes to, and when it was made.
+#[derive(Debug)]
+struct Recorded {
+    /// Which stage it is.
+    stage: usize,
+    recorder: Recorder,
+    start: Duration,
 }
 
 impl Executable {
@@ -84,6 +99,21 @@ impl Executable {
 
     /// Submit everything; waits only where one device needs another's bytes.
     pub fn start(self: &Arc<Self>, inputs: &Inputs, deadline: Deadline) -> Result<Running, ExecError> {
+        self.begin(inputs, deadline, None)
+    }
+
+    /// As [`Executable::start`], writing down when each step is done. Devices measure their kernels one by one then, which takes
+    /// longer than to run them.
+    pub fn start_recorded(self: &Arc<Self>, inputs: &Inputs, deadline: Deadline) -> Result<Running, ExecError> {
+        self.begin(inputs, deadline, Some(Box::new(Log::new(self))))
+    }
+
+    fn begin(
+        self: &Arc<Self>,
+        inputs: &Inputs,
+        deadline: Deadline,
+        log: Option<Box<Log>>,
+    ) -> Result<Running, ExecError> {
         let plan = &self.plan;
         let mut run = Run {
             executable: self,
@@ -97,10 +127,11 @@ impl Executable {
                 outputs: vec![OutputValue::default(); plan.outputs.len()],
                 uploaded: Vec::new(),
                 stages: Vec::new(),
+                log,
             },
         };
-        for stage in &self.stages {
-            run.stage(stage)?;
+        for (at, stage) in self.stages.iter().enumerate() {
+            run.stage(at, stage)?;
         }
         run.keep();
         Ok(run.running)
@@ -111,7 +142,7 @@ impl Executable {
         self.plan.predicted.seconds >= TIMED_FROM.as_secs_f64()
     }
 
-    fn device(&self, device: DeviceId) -> &Arc<dyn Device> {
+    pub(crate) fn device(&self, device: DeviceId) -> &Arc<dyn Device> {
         self.devices[device.0].as_ref().expect("every stage was prepared by its device")
     }
 }
@@ -126,12 +157,11 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn stage(&mut self, stage: &Stage) -> Result<(), ExecError> {
-        for &(given, slot) in &stage.imports {
+    fn stage(&mut self, at: usize, stage: &Stage) -> Result<(), ExecError> {
+        let begun = self.running.now(stage.device);
+        for (nth, &(given, slot)) in stage.imports.iter().enumerate() {
             let bytes = self.given(given)?;
-            let buffer = self.executable.device(stage.device).import(&bytes);
-            let refused = || DeviceError::Driver("refused host memory it said it works in".to_owned());
-            self.buffers[slot] = Some(buffer.ok_or_else(refused).map_err(ExecError::of(stage.device))?);
+            self.import(stage, nth, slot, &bytes)?;
         }
         let uploads = stage.uploads.iter().map(|&(given, _)| self.given(given)).collect::<Result<Vec<_>, _>>()?;
         let buffers = stage.slots.iter().map(|&slot| self.buffer(slot)).collect::<Result<Vec<_>, _>>()?;
@@ -141,14 +171,36 @@ impl Run<'_> {
         }
         let reads: Vec<(Taken, ReadCell)> = stage.reads.iter().map(|&t| (t, ReadCell::new())).collect();
         let cells = reads.iter().map(|(_, cell)| cell.clone()).collect();
+        self.running.log(stage, What::Bind, begun);
+        let start = self.running.now(stage.device);
+        let recorder = start.map(|_| Recorder::default());
+        let timed = self.executable.is_timed();
         let ticket =
-            self.submit(stage, &Binding { buffers, uploads, reads: cells, timed: self.executable.is_timed() })?;
-        self.running.pending.push(Submitted { device: stage.device, steps: stage.steps.clone(), ticket, reads });
+            self.submit(stage, &Binding { buffers, uploads, reads: cells, timed, recorder: recorder.clone() })?;
+        self.running.log(stage, What::Submit, start);
+        let recorded = recorder.zip(start).map(|(recorder, start)| Recorded { stage: at, recorder, start });
+        let (device, steps) = (stage.device, stage.steps.clone());
+        self.running.pending.push(Submitted { device, steps, ticket, reads, recorded });
         if stage.alone {
             self.settle(self.running.pending.len() - 1)?;
         }
-        stage.exports.iter().try_for_each(|&(slot, bytes, taken)| self.export(stage, slot, bytes, taken))?;
+        for (nth, &(slot, bytes, taken)) in stage.exports.iter().enumerate() {
+            let begun = self.running.now(stage.device);
+            self.export(stage, slot, bytes, taken)?;
+            self.running.share(stage.device, stage.origins.exports[nth], false, begun);
+        }
         self.release(stage.steps.end);
+        Ok(())
+    }
+
+    /// Host bytes in the place of a slot.
+    fn import(&mut self, stage: &Stage, nth: usize, slot: usize, bytes: &HostBytes) -> Result<(), ExecError> {
+        let begun = self.running.now(stage.device);
+        let buffer = self.executable.device(stage.device).import(bytes);
+        let refused = || DeviceError::Driver("refused host memory it said it works in".to_owned());
+        self.buffers[slot] = Some(buffer.ok_or_else(refused).map_err(ExecError::of(stage.device))?);
+        let is_rest = matches!(stage.imports[nth], (Given::Moved(_), _));
+        self.running.share(stage.device, stage.origins.imports[nth], is_rest, begun);
         Ok(())
     }
 
@@ -286,7 +338,25 @@ impl Running {
                 }
             }
         }
-        Ok(Outcome { outputs: self.outputs, uploaded: self.uploaded, stages: self.stages })
+        let recording = self.log.map(|log| log.end());
+        Ok(Outcome { outputs: self.outputs, uploaded: self.uploaded, stages: self.stages, recording })
+    }
+
+    /// The time, where it is written down.
+    fn now(&self, device: DeviceId) -> Option<Duration> {
+        self.log.as_ref().map(|log| log.now(device))
+    }
+
+    fn log(&mut self, stage: &Stage, what: What, begun: Option<Duration>) {
+        if let Some((log, begun)) = self.log.as_mut().zip(begun) {
+            log.host(stage, what, begun);
+        }
+    }
+
+    fn share(&mut self, device: DeviceId, step: usize, is_rest: bool, begun: Option<Duration>) {
+        if let Some((log, begun)) = self.log.as_mut().zip(begun) {
+            log.shared(device, step, is_rest, begun);
+        }
     }
 
     /// True when no result has to be waited for any more.
@@ -298,8 +368,14 @@ impl Running {
     fn wait(&mut self, submitted: &Submitted, deadline: Deadline) -> Result<Vec<(Taken, HostBytes)>, ExecError> {
         let device = submitted.device;
         let failed = ExecError::during(device, submitted.steps.clone());
+        let begun = self.now(device);
         let timing = self.executable.device(device).wait(submitted.ticket, deadline).map_err(&failed)?;
         self.stages.push(StageTiming { device, timing });
+        if let (Some(log), Some(recorded), Some(begun)) = (&mut self.log, &submitted.recorded, begun) {
+            let stage = &self.executable.stages[recorded.stage];
+            log.host(stage, What::Wait, begun);
+            log.told(stage, &recorded.recorder, recorded.start);
+        }
         let early = || DeviceError::Driver("said it was done before the bytes it reads had arrived".to_owned());
         let one = |(taken, cell): &(Taken, ReadCell)| Ok((*taken, cell.take().ok_or_else(early).map_err(&failed)?));
         submitted.reads.iter().map(one).collect()

@@ -83,10 +83,11 @@ fn plan_without(request: Request<'_>, barred: &Barred, done: &mut dyn FnMut(Pass
     done(Pass::Lower);
     let layout_copies = lowered.program.kernels.iter().filter(|fused| fused.is_layout_copy).count();
     let schedule = schedule(&mut lowered.program, &lowered.devices, home, turn);
+    let decided = schedule.order.iter().map(|&kernel| lowered.origins[kernel]).collect();
     let mut plan = assemble(request, &lowered.program, schedule);
     plan.counts.layout_copies = layout_copies;
     done(Pass::Slots);
-    Ok(Plan { decisions, predicted, ..plan })
+    Ok(Plan { decisions, decided, predicted, ..plan })
 }
 
 /// Kernels in the pieces that their devices offered.
@@ -184,8 +185,8 @@ fn assemble(request: Request<'_>, program: &Program, schedule: Schedule) -> Plan
     let counts = count(request.machine, &slots);
     let (slots, steps) = (slots.all, slots.steps);
     let devices = request.machine.devices.iter().map(|view| view.name.clone()).collect();
-    let (decisions, predicted, remarks) = (Vec::new(), Cost::ZERO, Vec::new());
-    Plan { graph: 0, devices, slots, steps, outputs, decisions, predicted, counts, remarks }
+    let (decisions, decided, predicted, remarks) = (Vec::new(), Vec::new(), Cost::ZERO, Vec::new());
+    Plan { graph: 0, devices, slots, steps, outputs, decisions, decided, predicted, counts, remarks }
 }
 
 fn output_place(program: &Program, wanted: &Wanted, found: Option<usize>) -> OutputPlace {

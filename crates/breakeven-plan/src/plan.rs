@@ -19,6 +19,8 @@ pub struct Plan {
     pub outputs: Vec<Output>,
     /// Why each kernel runs where it does, in the order of fusion.
     pub decisions: Vec<Decision>,
+    /// For each [`Step::Run`], in order, which decision it carries out: a kernel that was split has several.
+    pub decided: Vec<usize>,
     /// Predicted time of the whole plan; zero where nothing was measured.
     pub predicted: Cost,
     /// What the steps amount to.

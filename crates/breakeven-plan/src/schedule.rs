@@ -28,6 +28,8 @@ pub(crate) struct Schedule {
     pub steps: Vec<Step>,
     /// For each output of the graph, the replica that it is found in; none for empty ones and views of inputs.
     pub found: Vec<Option<usize>>,
+    /// Kernels in the order in which they run.
+    pub order: Vec<usize>,
 }
 
 /// The kernels of a program as steps in the order of a route. They move from the program into the steps.
@@ -143,6 +145,7 @@ impl Scheduler<'_> {
         let inputs = fused.inputs.iter().map(|&value| self.at[&(value, device)]).collect();
         let outputs = fused.outputs.iter().map(|&value| self.written(value, device)).collect();
         let launch = Box::new(Launch { kernel: fused.kernel, inputs, outputs, workspace: None });
+        self.schedule.order.push(kernel);
         self.schedule.steps.push(Step::Run { device, launch });
     }
 

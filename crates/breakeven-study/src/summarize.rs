@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::breakeven::{Curves, Point};
 use crate::folder::{Recorded, RecordedCell};
 use crate::stats::{self, Dropped, Interval, Kept, Random, Sorted};
-use crate::{BreakEven, CellSummary, Noise, Parts, Run, Sample, Source, Status, Target};
+use crate::{BreakEven, Ceiling, CellSummary, Noise, Parts, Run, Sample, Source, Status, Target};
 
+/// Bytes that no cache of a processor holds.
+const LARGER_THAN_CACHES: u64 = 1 << 30;
 /// The device of cells whose place the engine chose.
 pub const AUTOMATIC: &str = "auto";
 
@@ -28,10 +30,24 @@ pub fn summarize(
         source,
         manifest: recorded.manifest.clone(),
         noise: noise(recorded, &kept),
-        ceilings: recorded.ceilings.clone(),
+        ceilings: recorded.ceilings.iter().map(|ceiling| raised(ceiling, &cells)).collect(),
         break_even: break_evens(recorded, &kept, seed),
         targets: targets(&cells),
         cells,
+    }
+}
+
+/// What a device reached in its own measurement, or in a row where that was more: a ceiling is the most that was seen. Data in a cache moves
+/// faster than in memory, so bytes are raised by rows alone that are larger than any cache.
+fn raised(ceiling: &Ceiling, cells: &[CellSummary]) -> Ceiling {
+    let of_it = || cells.iter().filter(|row| row.cell.device == ceiling.device);
+    let rate = |row: &CellSummary, work: Option<u64>| Some(work? as f64 / row.min_ns? * 1e9);
+    let most = |known: Option<f64>, rates: &mut dyn Iterator<Item = f64>| Some(rates.fold(known?, f64::max));
+    let is_large = |row: &&CellSummary| row.bytes.is_some_and(|bytes| bytes > LARGER_THAN_CACHES);
+    Ceiling {
+        flops: most(ceiling.flops, &mut of_it().filter_map(|row| rate(row, row.flops))),
+        bytes_per_s: most(ceiling.bytes_per_s, &mut of_it().filter(is_large).filter_map(|row| rate(row, row.bytes))),
+        ..ceiling.clone()
     }
 }
 

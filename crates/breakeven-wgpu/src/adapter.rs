@@ -67,7 +67,8 @@ pub(crate) fn wanted(adapter: &wgpu::Adapter, limits: Limits) -> wgpu::Limits {
 
 /// The features to ask for.
 pub(crate) fn features(adapter: &wgpu::Adapter, timestamps: bool) -> wgpu::Features {
-    let wanted = if timestamps { wgpu::Features::TIMESTAMP_QUERY } else { wgpu::Features::empty() };
+    let marks = wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS;
+    let wanted = if timestamps { marks } else { wgpu::Features::empty() };
     let cores = if has_cores(adapter) { CORES } else { wgpu::Features::empty() };
     (wanted & adapter.features()) | cores
 }

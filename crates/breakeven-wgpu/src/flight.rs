@@ -9,6 +9,7 @@ use breakeven_device::{Buffer, DeviceError, HostMemory, ReadCell, Status, Ticket
 
 use crate::memory::Gpu;
 use crate::staging::Clock;
+use crate::tape::Tape;
 
 /// Callbacks that a submission still waits for.
 #[derive(Debug, Default)]
@@ -87,6 +88,7 @@ pub(crate) struct Load {
     pub uploads: Vec<Staged>,
     pub reads: Vec<(ReadCell, u64, Option<wgpu::Buffer>)>,
     pub clock: Option<Clock>,
+    pub tape: Option<Box<Tape>>,
 }
 
 /// Memory that bytes were written to on their way to a slot, where they begin `at` some byte.
@@ -239,11 +241,18 @@ impl Landed {
             timing.kernel = clock.read(gpu.queue.get_timestamp_period());
             gpu.staging.put_clock(clock);
         }
-        for (cell, bytes, buffer) in self.load.reads {
-            match buffer {
-                Some(buffer) => cell.fill(gpu.staging.take_read(gpu, bytes, buffer)?),
-                None => cell.fill(HostMemory::zeroed(0)),
-            }
+        let tape = self.load.tape.as_deref();
+        if let Some(tape) = tape {
+            timing.kernel = tape.finish(gpu);
+        }
+        for (nth, (cell, bytes, buffer)) in self.load.reads.into_iter().enumerate() {
+            Tape::read(tape, gpu, (nth, bytes), || -> Result<(), DeviceError> {
+                match buffer {
+                    Some(buffer) => cell.fill(gpu.staging.take_read(gpu, bytes, buffer)?),
+                    None => cell.fill(HostMemory::zeroed(0)),
+                }
+                Ok(())
+            })?;
         }
         timing.read = start.elapsed();
         Ok(timing)

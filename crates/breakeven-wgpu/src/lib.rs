@@ -22,6 +22,7 @@ mod self_test;
 mod staging;
 mod straight;
 mod submit;
+mod tape;
 mod wgsl;
 
 pub use backend::{Limits, WgpuBackend, WgpuOptions};

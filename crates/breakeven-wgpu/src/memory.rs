@@ -29,6 +29,8 @@ pub(crate) struct Gpu {
     pool: Mutex<Pool<Raw>>,
     ids: AtomicU64,
     start: Instant,
+    /// When the last submission ended that was recorded, as far as is known.
+    pub recorded_until: Mutex<Duration>,
     /// Work was left running: nothing of the device may be dropped, since that would wait for it without limit.
     abandoned: AtomicBool,
 }
@@ -68,6 +70,7 @@ impl Gpu {
             pool: Mutex::new(Pool::new(options.pool_bytes)),
             ids: AtomicU64::new(0),
             start: Instant::now(),
+            recorded_until: Mutex::default(),
             abandoned: AtomicBool::new(false),
             options,
         }

@@ -30,6 +30,15 @@ pub(crate) struct WgpuPrepared {
 
 impl Prepared for WgpuPrepared {}
 
+fn made(of: usize, step: &SegmentStep) -> Option<Step> {
+    match *step {
+        SegmentStep::Upload { upload, slot } => Some(Step::Upload { upload, slot, of }),
+        SegmentStep::Copy { from, to, bytes } => Some(Step::Copy { from, to, bytes, of }),
+        SegmentStep::Download { slot, bytes, read } => Some(Step::Download { slot, bytes, read, of }),
+        SegmentStep::Launch(_) => None,
+    }
+}
+
 /// Bind groups of all dispatches, in order.
 pub(crate) type Groups = Vec<wgpu::BindGroup>;
 
@@ -39,6 +48,8 @@ pub(crate) enum Step {
     Upload {
         upload: usize,
         slot: usize,
+        /// The step of the segment that it is.
+        of: usize,
     },
     /// Dispatches in one compute pass.
     Pass(Vec<Ready>),
@@ -46,11 +57,13 @@ pub(crate) enum Step {
         from: usize,
         to: usize,
         bytes: u64,
+        of: usize,
     },
     Download {
         slot: usize,
         bytes: u64,
         read: usize,
+        of: usize,
     },
 }
 
@@ -59,6 +72,8 @@ pub(crate) enum Step {
 pub(crate) struct Ready {
     pub pipeline: Arc<Pipeline>,
     pub grid: [u32; 3],
+    /// Steps of the segment that it carries out, perhaps with the dispatches around it that have this very list.
+    pub launches: Arc<[usize]>,
     bound: Vec<Bound>,
     args: (u64, u64),
     workspace: Option<usize>,
@@ -76,16 +91,7 @@ impl WgpuPrepared {
         let (mut steps, mut words, mut scratch) = (Vec::new(), Vec::new(), 0);
         for part in &parts {
             match part {
-                Part::Step(SegmentStep::Upload { upload, slot }) => {
-                    steps.push(Step::Upload { upload: *upload, slot: *slot });
-                }
-                Part::Step(SegmentStep::Copy { from, to, bytes }) => {
-                    steps.push(Step::Copy { from: *from, to: *to, bytes: *bytes });
-                }
-                Part::Step(SegmentStep::Download { slot, bytes, read }) => {
-                    steps.push(Step::Download { slot: *slot, bytes: *bytes, read: *read });
-                }
-                Part::Step(SegmentStep::Launch(_)) => {}
+                Part::Step(of, step) => steps.extend(made(*of, step)),
                 Part::Launches(all) => {
                     let own = all.iter().filter(|p| p.workspace.is_none()).map(|p| p.plan.scratch).max();
                     scratch = scratch.max(own.unwrap_or(0));
@@ -160,14 +166,14 @@ impl WgpuPrepared {
 /// A step of the segment, or launches that nothing comes between, as dispatches.
 enum Part<'a> {
     Launches(Vec<Planned>),
-    Step(&'a SegmentStep),
+    Step(usize, &'a SegmentStep),
 }
 
 impl Part<'_> {
     fn dispatches(&self) -> Vec<&Dispatch> {
         match self {
             Part::Launches(all) => all.iter().flat_map(|p| &p.plan.dispatches).collect(),
-            Part::Step(_) => Vec::new(),
+            Part::Step(..) => Vec::new(),
         }
     }
 }
@@ -175,10 +181,15 @@ impl Part<'_> {
 fn planned<'a>(segment: &'a Segment, shaping: &Shaping) -> Result<Vec<Part<'a>>> {
     let launch = |step: &&'a SegmentStep| if let SegmentStep::Launch(l) = step { Some(&**l) } else { None };
     let steps = ordered(&segment.steps);
-    let runs = steps.chunk_by(|a, b| launch(a).is_some() && launch(b).is_some());
-    let part = |run: &[&'a SegmentStep]| match launch(&run[0]) {
-        Some(_) => Ok(Part::Launches(plan_all(&run.iter().filter_map(launch).collect::<Vec<_>>(), shaping)?)),
-        None => Ok(Part::Step(run[0])),
+    let runs = steps.chunk_by(|(_, a), (_, b)| launch(a).is_some() && launch(b).is_some());
+    let part = |run: &[(usize, &'a SegmentStep)]| match launch(&run[0].1) {
+        Some(_) => {
+            let launches: Vec<&Launch> = run.iter().filter_map(|(_, step)| launch(step)).collect();
+            let mut all = plan_all(&launches, shaping)?;
+            all.iter_mut().flat_map(|planned| &mut planned.launches).for_each(|at| *at = run[*at].0);
+            Ok(Part::Launches(all))
+        }
+        None => Ok(Part::Step(run[0].0, run[0].1)),
     };
     runs.map(part).collect()
 }
@@ -199,8 +210,9 @@ fn widened(segment: &Segment) -> Segment {
 fn make_pass(gpu: &Gpu, pipelines: &Pipelines, all: &[Planned], words: &mut Vec<u32>) -> Result<Option<Step>> {
     let mut pass = Vec::new();
     for planned in all {
+        let launches: Arc<[usize]> = planned.launches.as_slice().into();
         for dispatch in &planned.plan.dispatches {
-            pass.push(make_ready(gpu, pipelines, planned.workspace, dispatch, words)?);
+            pass.push(make_ready(gpu, pipelines, (planned.workspace, &launches), dispatch, words)?);
         }
     }
     Ok((!pass.is_empty()).then_some(Step::Pass(pass)))
@@ -209,7 +221,7 @@ fn make_pass(gpu: &Gpu, pipelines: &Pipelines, all: &[Planned], words: &mut Vec<
 fn make_ready(
     gpu: &Gpu,
     pipelines: &Pipelines,
-    workspace: Option<usize>,
+    (workspace, launches): (Option<usize>, &Arc<[usize]>),
     dispatch: &Dispatch,
     words: &mut Vec<u32>,
 ) -> Result<Ready> {
@@ -221,6 +233,7 @@ fn make_ready(
     Ok(Ready {
         pipeline: pipelines.get(gpu, dispatch)?,
         grid: grid(dispatch, gpu.limits.max_compute_workgroups_per_dimension),
+        launches: launches.clone(),
         bound: dispatch.bound.clone(),
         args: (4 * start as u64, 4 * (words.len() - start) as u64),
         workspace,
@@ -254,14 +267,14 @@ pub(crate) fn fold(groups: u64, most: u32) -> [u32; 3] {
 
 /// Uploads moved to the front and downloads to the back where nothing else touches their slot in between, so that the
 /// launches are one pass.
-fn ordered(steps: &[SegmentStep]) -> Vec<&SegmentStep> {
+fn ordered(steps: &[SegmentStep]) -> Vec<(usize, &SegmentStep)> {
     let (mut first, mut middle, mut last) = (Vec::new(), Vec::new(), Vec::new());
     for (i, step) in steps.iter().enumerate() {
         let untouched = |slot: &usize, others: &[SegmentStep]| !others.iter().any(|s| touches(s, *slot));
         match step {
-            SegmentStep::Upload { slot, .. } if untouched(slot, &steps[..i]) => first.push(step),
-            SegmentStep::Download { slot, .. } if untouched(slot, &steps[i + 1..]) => last.push(step),
-            _ => middle.push(step),
+            SegmentStep::Upload { slot, .. } if untouched(slot, &steps[..i]) => first.push((i, step)),
+            SegmentStep::Download { slot, .. } if untouched(slot, &steps[i + 1..]) => last.push((i, step)),
+            _ => middle.push((i, step)),
         }
     }
     first.into_iter().chain(middle).chain(last).collect()
@@ -315,7 +328,8 @@ mod tests {
         let download = |slot| SegmentStep::Download { slot, bytes: 4, read: slot };
         let copy = |from, to| SegmentStep::Copy { from, to, bytes: 4 };
         let steps = [upload(0), copy(0, 1), download(1), upload(2), copy(2, 3), upload(0), download(3)];
-        let order: Vec<&SegmentStep> = ordered(&steps);
+        let (places, order): (Vec<usize>, Vec<&SegmentStep>) = ordered(&steps).into_iter().unzip();
+        assert_eq!(places, [0, 3, 1, 4, 5, 2, 6]);
         let want = [upload(0), upload(2), copy(0, 1), copy(2, 3), upload(0), download(1), download(3)];
         assert!(order.into_iter().eq(&want));
     }

@@ -21,9 +21,10 @@ pub(crate) struct Staging {
     clocks: Mutex<Vec<Clock>>,
 }
 
-/// What measures the kernels of one submission.
+/// What measures the kernels of one submission: by a mark before and one after them, or by two for each.
 #[derive(Debug)]
 pub(crate) struct Clock {
+    marks: u32,
     pub queries: wgpu::QuerySet,
     pub resolve: wgpu::Buffer,
     pub read: wgpu::Buffer,
@@ -116,7 +117,7 @@ impl Staging {
             return None;
         }
         let waiting = lock(&self.clocks).pop();
-        waiting.or_else(|| gpu.guarded(|| make_clock(&gpu.device)).ok())
+        waiting.or_else(|| gpu.guarded(|| make_clock(&gpu.device, 2)).ok())
     }
 
     /// Takes back a clock whose memory is not mapped.
@@ -143,27 +144,41 @@ fn write(gpu: &Gpu, bytes: &[u8], buffer: &wgpu::Buffer) -> Result<()> {
     Ok(())
 }
 
-fn make_clock(device: &wgpu::Device) -> Clock {
-    let buffer = |usage| {
-        device.create_buffer(&wgpu::BufferDescriptor { label: None, size: 16, usage, mapped_at_creation: false })
-    };
+/// A clock with so many marks.
+pub(crate) fn make_clock(device: &wgpu::Device, marks: u32) -> Clock {
+    let size = 8 * u64::from(marks);
+    let buffer =
+        |usage| device.create_buffer(&wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false });
     let kind = wgpu::QueryType::Timestamp;
     Clock {
-        queries: device.create_query_set(&wgpu::QuerySetDescriptor { label: None, ty: kind, count: 2 }),
+        marks,
+        queries: device.create_query_set(&wgpu::QuerySetDescriptor { label: None, ty: kind, count: marks }),
         resolve: buffer(wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC),
         read: buffer(wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST),
     }
 }
 
 impl Clock {
-    /// Time between the two marks, from mapped memory, which is unmapped; `None` when the device measured nonsense.
-    pub fn read(&self, period: f32) -> Option<Duration> {
+    /// Brings the marks to memory that the host sees.
+    pub fn bring(&self, encoder: &mut wgpu::CommandEncoder) {
+        encoder.resolve_query_set(&self.queries, 0..self.marks, &self.resolve, 0);
+        encoder.copy_buffer_to_buffer(&self.resolve, 0, &self.read, 0, 8 * u64::from(self.marks));
+    }
+
+    /// The marks, in ticks, from mapped memory, which is unmapped.
+    pub fn marks(&self) -> Option<Vec<u64>> {
         let view = self.read.slice(..).get_mapped_range().ok()?;
-        let mark = |at: usize| Some(u64::from_le_bytes(view.get(at..at + 8)?.try_into().ok()?));
-        let ticks = mark(8).zip(mark(0)).and_then(|(end, start)| end.checked_sub(start));
+        let marks = view.chunks_exact(8).filter_map(|mark| mark.try_into().ok().map(u64::from_le_bytes)).collect();
         drop(view);
         self.read.unmap();
-        let nanoseconds = ticks? as f64 * f64::from(period);
+        Some(marks)
+    }
+
+    /// Time between two marks; `None` when the device measured nonsense.
+    pub fn read(&self, period: f32) -> Option<Duration> {
+        let marks = self.marks()?;
+        let ticks = marks.get(1)?.checked_sub(*marks.first()?)?;
+        let nanoseconds = ticks as f64 * f64::from(period);
         (nanoseconds > 0.0).then(|| Duration::from_nanos(nanoseconds as u64))
     }
 }

@@ -4,14 +4,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use breakeven_device::{Binding, Buffer, DeviceError, ReadCell, Result, Timing};
+use breakeven_device::{Activity, Binding, Buffer, DeviceError, ReadCell, Recorder, Result, Timing};
 
 use crate::counters::count;
 use crate::flight::{Load, Marks, Staged, Submission};
 use crate::memory::{Gpu, Raw, WgpuMemory};
 use crate::pieces::{Piece, parts};
-use crate::prepared::{Groups, Step, WgpuPrepared};
+use crate::prepared::{Groups, Ready, Step, WgpuPrepared};
 use crate::staging::Clock;
+use crate::tape::{Reel, Tape, watch};
 
 /// The buffers of a binding as the driver's, in order of slots.
 pub(crate) fn raws<'a>(gpu: &Arc<Gpu>, binding: &'a Binding, slots: usize) -> Result<Vec<&'a Raw>> {
@@ -56,13 +57,14 @@ pub(crate) fn submit(
     let scratch_raw = scratch.as_ref().and_then(|b| b.memory::<WgpuMemory>()).map(WgpuMemory::raw);
     let held: Vec<Buffer> = binding.buffers.iter().cloned().chain(scratch.clone()).collect();
     let leading = leading(work, binding)?;
-    let steps = &work.steps[leading.len()..];
+    let (first, steps) = work.steps.split_at(leading.len());
     let mut parts = parts(leading.into_iter(), gpu.options.chunk_bytes);
+    let eyes = Eyes { recorder: binding.recorder.as_ref(), leading: first };
     let last = parts.pop().unwrap_or_default();
     let (whole, mut timing, mut bytes) = (Arc::new(Marks::default()), Timing::default(), link_bytes(work, binding));
     for part in &parts {
         let start = Instant::now();
-        let (load, moved) = (stage(gpu, part)?, part.iter().map(|p| p.bytes.len() as u64).sum());
+        let (load, moved) = (stage(gpu, part, &eyes)?, part.iter().map(|p| p.bytes.len() as u64).sum());
         timing.upload += start.elapsed();
         let marks = Marks::of_part(&whole);
         let index = send(gpu, &load, &marks, |encoder| encode_uploads(encoder, gpu, &raws, &load.uploads))?;
@@ -70,17 +72,14 @@ pub(crate) fn submit(
         sent(Submission { index, marks, timing: Timing::default(), bytes: moved, load, held: held.clone() });
     }
     let start = Instant::now();
-    let mut load = stage_steps(gpu, steps, binding, stage(gpu, &last)?)?;
+    let mut load = stage_steps(gpu, steps, binding, stage(gpu, &last, &eyes)?)?;
     timing.upload += start.elapsed();
     let start = Instant::now();
     let groups = work.groups(gpu, &raws, scratch_raw)?;
     let has_pass = steps.iter().any(|s| matches!(s, Step::Pass(_)));
-    load.clock = if has_pass && binding.timed { gpu.staging.clock(gpu) } else { None };
-    let index = send(gpu, &load, &whole, |encoder| {
-        let (leading, others) = load.uploads.split_at(last.len());
-        encode_uploads(encoder, gpu, &raws, leading);
-        encode(encoder, gpu, steps, &raws, &groups, (others, &load));
-    })?;
+    load.tape = Tape::new(gpu, binding, steps, (first, &load.uploads[..last.len()]));
+    load.clock = if has_pass && binding.timed && load.tape.is_none() { gpu.staging.clock(gpu) } else { None };
+    let index = send(gpu, &load, &whole, |encoder| encode(encoder, gpu, steps, &raws, &groups, (last.len(), &load)))?;
     timing.dispatch = start.elapsed();
     Ok(Submission { index, marks: whole, timing, bytes, load, held })
 }
@@ -100,7 +99,7 @@ pub(crate) fn read(gpu: &Arc<Gpu>, buffer: &Buffer, part: Range<u64>, cell: &Rea
 /// Slots and bytes of the uploads that come before everything else.
 fn leading<'a>(work: &WgpuPrepared, binding: &'a Binding) -> Result<Vec<(usize, &'a [u8])>> {
     let uploads = work.steps.iter().map_while(|s| match s {
-        Step::Upload { upload, slot } => Some((*slot, *upload)),
+        Step::Upload { upload, slot, .. } => Some((*slot, *upload)),
         _ => None,
     });
     uploads.map(|(slot, upload)| Ok((slot, uploaded(binding, upload)?))).collect()
@@ -114,10 +113,31 @@ fn unbound(what: &str, index: usize) -> DeviceError {
     DeviceError::Driver(format!("{what} {index} is not bound"))
 }
 
+/// Who looks on while uploads are staged, where somebody does.
+struct Eyes<'a> {
+    recorder: Option<&'a Recorder>,
+    leading: &'a [Step],
+}
+
+impl<'a> Eyes<'a> {
+    /// The step of the segment that brings something to `slot` first.
+    fn on(&self, slot: usize) -> Option<(&'a Recorder, usize)> {
+        let step = |step: &Step| match step {
+            Step::Upload { slot: to, of, .. } if *to == slot => Some(*of),
+            _ => None,
+        };
+        self.recorder.zip(self.recorder.and_then(|_| self.leading.iter().find_map(step)))
+    }
+}
+
 /// Copies pieces into staging memory.
-fn stage(gpu: &Gpu, pieces: &[Piece<'_>]) -> Result<Load> {
+fn stage(gpu: &Gpu, pieces: &[Piece<'_>], eyes: &Eyes<'_>) -> Result<Load> {
     let mut load = Load::default();
-    pieces.iter().try_for_each(|piece| add_piece(gpu, &mut load, piece)).inspect_err(|_| gpu.staging.forget(&load))?;
+    let mut add = |piece: &Piece<'_>| {
+        let what = (Activity::Upload, piece.bytes.len() as u64);
+        watch(gpu, eyes.on(piece.slot), what, || add_piece(gpu, &mut load, piece))
+    };
+    pieces.iter().try_for_each(&mut add).inspect_err(|_| gpu.staging.forget(&load))?;
     Ok(load)
 }
 
@@ -130,8 +150,10 @@ fn add_piece(gpu: &Gpu, load: &mut Load, piece: &Piece<'_>) -> Result<()> {
 /// Copies the uploads among `steps` into staging memory, and takes staging memory for reads.
 fn stage_steps(gpu: &Gpu, steps: &[Step], binding: &Binding, mut load: Load) -> Result<Load> {
     let mut add = |step: &Step| match step {
-        Step::Upload { upload, slot } => {
-            add_piece(gpu, &mut load, &Piece { slot: *slot, at: 0, bytes: uploaded(binding, *upload)? })
+        Step::Upload { upload, slot, of } => {
+            let piece = Piece { slot: *slot, at: 0, bytes: uploaded(binding, *upload)? };
+            let eyes = binding.recorder.as_ref().map(|recorder| (recorder, *of));
+            watch(gpu, eyes, (Activity::Upload, piece.bytes.len() as u64), || add_piece(gpu, &mut load, &piece))
         }
         Step::Download { bytes, read, .. } => {
             let cell = binding.reads.get(*read).ok_or_else(|| unbound("read", *read))?;
@@ -180,47 +202,76 @@ fn encode(
     steps: &[Step],
     raws: &[&Raw],
     groups: &Groups,
-    (mut uploads, load): (&[Staged], &Load),
+    (leading, load): (usize, &Load),
 ) {
-    let mut reads = load.reads.iter();
-    let mut groups = groups.iter();
+    let (leading, mut uploads) = load.uploads.split_at(leading);
+    let (mut reads, mut groups) = (load.reads.iter(), groups.iter());
+    let mut reel = load.tape.as_deref().map(Tape::reel);
+    if !leading.is_empty() {
+        Reel::copy(reel.as_mut(), encoder, |encoder| encode_uploads(encoder, gpu, raws, leading));
+    }
     let is_pass = |s: &Step| matches!(s, Step::Pass(_));
     let (first, last) = (steps.iter().position(is_pass), steps.iter().rposition(is_pass));
     for (i, step) in steps.iter().enumerate() {
         match step {
             Step::Upload { .. } => {
                 let (own, others) = uploads.split_at(1);
-                encode_uploads(encoder, gpu, raws, own);
+                Reel::copy(reel.as_mut(), encoder, |encoder| encode_uploads(encoder, gpu, raws, own));
                 uploads = others;
             }
-            Step::Copy { from, to, bytes } if raws[*from].id != raws[*to].id => {
-                copy(encoder, (&raws[*from].buffer, 0), (&raws[*to].buffer, 0), *bytes);
-            }
-            Step::Copy { .. } => {}
-            Step::Download { slot, .. } => {
+            Step::Copy { from, to, bytes, .. } => Reel::copy(reel.as_mut(), encoder, |encoder| {
+                if raws[*from].id != raws[*to].id {
+                    copy(encoder, (&raws[*from].buffer, 0), (&raws[*to].buffer, 0), *bytes);
+                }
+            }),
+            Step::Download { slot, .. } => Reel::copy(reel.as_mut(), encoder, |encoder| {
                 if let Some((_, bytes, Some(staging))) = reads.next() {
                     copy(encoder, (&raws[*slot].buffer, 0), (staging, 0), *bytes);
                     count(&gpu.counts.reads);
                 }
-            }
+            }),
             Step::Pass(pass) => {
-                let marks = load.clock.as_ref().map(|clock| pass_marks(clock, first == Some(i), last == Some(i)));
-                let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes: marks.flatten() };
-                let mut encoded = encoder.begin_compute_pass(&descriptor);
-                count(&gpu.counts.passes);
-                for (ready, group) in pass.iter().zip(&mut groups) {
-                    encoded.set_pipeline(&ready.pipeline.compute);
-                    encoded.set_bind_group(0, group, &[]);
-                    let [x, y, z] = ready.grid;
-                    encoded.dispatch_workgroups(x, y, z);
-                    count(&gpu.counts.dispatches);
+                let marks = load.clock.as_ref().and_then(|c| pass_marks(c, first == Some(i), last == Some(i)));
+                for (part, own) in parted(pass, reel.as_mut()) {
+                    encode_pass(encoder, gpu, part, &mut groups, own.or(marks.clone()));
                 }
             }
         }
     }
-    if let Some(clock) = &load.clock {
-        encoder.resolve_query_set(&clock.queries, 0..2, &clock.resolve, 0);
-        encoder.copy_buffer_to_buffer(&clock.resolve, 0, &clock.read, 0, 16);
+    load.clock.iter().for_each(|clock| clock.bring(encoder));
+    if let Some(reel) = reel {
+        reel.end(encoder);
+    }
+}
+
+/// Dispatches that share a pass: all of them, or those of one launch, each with marks of its own.
+fn parted<'a>(
+    pass: &'a [Ready],
+    reel: Option<&mut Reel<'a>>,
+) -> Vec<(&'a [Ready], Option<wgpu::ComputePassTimestampWrites<'a>>)> {
+    match reel {
+        None => vec![(pass, None)],
+        Some(reel) => {
+            pass.chunk_by(|a, b| Arc::ptr_eq(&a.launches, &b.launches)).map(|part| (part, reel.pass())).collect()
+        }
+    }
+}
+
+fn encode_pass<'a>(
+    encoder: &mut wgpu::CommandEncoder,
+    gpu: &Gpu,
+    pass: &[Ready],
+    groups: &mut impl Iterator<Item = &'a wgpu::BindGroup>,
+    timestamp_writes: Option<wgpu::ComputePassTimestampWrites<'_>>,
+) {
+    let mut encoded = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes });
+    count(&gpu.counts.passes);
+    for (ready, group) in pass.iter().zip(groups) {
+        encoded.set_pipeline(&ready.pipeline.compute);
+        encoded.set_bind_group(0, group, &[]);
+        let [x, y, z] = ready.grid;
+        encoded.dispatch_workgroups(x, y, z);
+        count(&gpu.counts.dispatches);
     }
 }
 
@@ -250,4 +301,5 @@ fn ask(gpu: &Gpu, load: &Load, marks: &Arc<Marks>) {
     load.uploads.iter().for_each(|staged| map(&staged.buffer, wgpu::MapMode::Write));
     load.reads.iter().filter_map(|(_, _, b)| b.as_ref()).for_each(|buffer| map(buffer, wgpu::MapMode::Read));
     load.clock.iter().for_each(|clock| map(&clock.read, wgpu::MapMode::Read));
+    load.tape.iter().flat_map(|tape| tape.memory()).for_each(|memory| map(memory, wgpu::MapMode::Read));
 }

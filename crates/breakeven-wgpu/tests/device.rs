@@ -49,7 +49,8 @@ fn twenty_launches_are_one_pass_and_one_submit() {
             let read = ReadCell::new();
             let uploads = vec![HostBytes::from_vec(values.clone())];
             let timed = again == 1;
-            let binding = Binding { buffers: buffers.clone(), uploads, reads: vec![read.clone()], timed };
+            let binding =
+                Binding { buffers: buffers.clone(), uploads, reads: vec![read.clone()], timed, recorder: None };
             let ticket = device.submit(&work, binding, Lane::Compute, &[]).unwrap();
             let timing = device.wait(ticket, soon()).unwrap();
             assert_eq!(read.take().unwrap().elements::<f32>(), values);

@@ -38,7 +38,8 @@ impl Engine {
     pub fn run_frozen(&self, outputs: &[&Tensor], frozen: &Frozen) -> Result<Report> {
         let devices = self.0.devices.snapshot();
         let read = vec![false; outputs.len()];
-        self.attempt(&devices, outputs, &read, Some(frozen), self.patience()).map_err(|failure| failure.named(&devices))
+        let way = Way { read: &read, frozen: Some(frozen), is_traced: false };
+        self.attempt(&devices, outputs, &way, self.patience()).map_err(|failure| failure.named(&devices))
     }
 
     /// How `outputs` would be computed now, and why; nothing runs.
@@ -153,9 +154,14 @@ impl Engine {
     }
 
     fn compute_by(&self, outputs: &[&Tensor], read: &[bool], attempts: &mut Attempts) -> Result<Report> {
+        self.compute_so(outputs, &Way { read, frozen: None, is_traced: false }, attempts)
+    }
+
+    /// As [`Engine::compute`], in a way that is said.
+    pub(crate) fn compute_so(&self, outputs: &[&Tensor], way: &Way<'_>, attempts: &mut Attempts) -> Result<Report> {
         loop {
             let devices = attempts.devices(self);
-            match self.attempt(&devices, outputs, read, None, attempts.patience) {
+            match self.attempt(&devices, outputs, way, attempts.patience) {
                 Ok(report) => return Ok(Report { replanned: attempts.replanned.clone(), ..report }),
                 Err(failure) => attempts.failed(self, &devices, failure)?,
             }
@@ -166,21 +172,28 @@ impl Engine {
         &self,
         devices: &Snapshot,
         outputs: &[&Tensor],
-        read: &[bool],
-        frozen: Option<&Frozen>,
+        way: &Way<'_>,
         patience: Patience,
     ) -> std::result::Result<Report, Failure> {
-        let Ready { inputs, executable } = self.prepared(devices, outputs, read, frozen)?;
+        let begun = std::time::Instant::now();
+        let Ready { inputs, executable } = self.prepared(devices, outputs, way.read, way.frozen)?;
         let plan = executable.plan().clone();
+        let given = Engine::inputs(&inputs, devices);
         let started = std::time::Instant::now();
         let deadline = devices.deadline_of(&plan, patience);
-        let running = executable.start(&Engine::inputs(&inputs, devices), deadline);
+        let running = if way.is_traced {
+            executable.start_recorded(&given, deadline)
+        } else {
+            executable.start(&given, deadline)
+        };
         let outcome = running.and_then(|running| running.finish(deadline));
-        let outcome = outcome.map_err(Failure::while_running(&executable, limit(devices.predicted(&plan))))?;
+        let mut outcome = outcome.map_err(Failure::while_running(&executable, limit(devices.predicted(&plan))))?;
         let elapsed = started.elapsed();
         self.report_success(devices, &executable);
+        let recording = outcome.recording.take();
         let stages = self.keep_all(outcome, outputs, (&inputs, &plan), devices);
-        Ok(Report::new(plan, self.0.devices.names(), stages, elapsed))
+        let report = Report::new(plan, self.0.devices.names(), stages, elapsed);
+        Ok(report.with_trace(recording.map(|recording| (recording, started - begun))))
     }
 
     /// Gives tensors what was computed for them, and inputs what was brought to devices; the times of the submissions.
@@ -344,6 +357,15 @@ fn maker(tensor: &Tensor) -> Option<&'static str> {
         State::Value(value) => value.copies().made_by,
         _ => None,
     }
+}
+
+/// How outputs are computed.
+pub(crate) struct Way<'a> {
+    /// For each output, whether it is brought to the host.
+    pub read: &'a [bool],
+    pub frozen: Option<&'a Frozen>,
+    /// Whether it is written down when each step is done.
+    pub is_traced: bool,
 }
 
 /// A plan that is compiled, and the values of its inputs.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use breakeven_device::Timing;
-use breakeven_exec::StageTiming;
+use breakeven_exec::{Recording, StageTiming};
 use breakeven_plan::{DeviceId, Plan};
 use smallvec::SmallVec;
+
+use crate::run_trace::RunTrace;
 
 /// What a run did, where, and how long it took.
 #[derive(Clone, Debug)]
@@ -23,6 +25,7 @@ pub struct Report {
     pub elapsed: Duration,
     /// Devices that failed on the way, and that the work was planned again.
     pub replanned: Vec<String>,
+    pub(crate) trace: Option<Arc<RunTrace>>,
 }
 
 impl Report {
@@ -33,7 +36,20 @@ impl Report {
         elapsed: Duration,
     ) -> Report {
         let submissions = stages.into_iter().map(|s| (s.device, s.timing)).collect();
-        Report { plan, devices, submissions, elapsed, replanned: Vec::new() }
+        Report { plan, devices, submissions, elapsed, replanned: Vec::new(), trace: None }
+    }
+
+    /// The same, with when each step was done and how long planning took before.
+    pub(crate) fn with_trace(self, recording: Option<(Recording, Duration)>) -> Report {
+        let trace = recording.map(|(recording, planning)| {
+            Arc::new(RunTrace::new(&self.plan, self.devices.clone(), recording, planning))
+        });
+        Report { trace, ..self }
+    }
+
+    /// When each step was done, of a run that was traced ([`Engine::run_traced`](crate::Engine::run_traced)).
+    pub fn trace(&self) -> Option<&RunTrace> {
+        self.trace.as_deref()
     }
 
     /// Names of the devices that computed something.

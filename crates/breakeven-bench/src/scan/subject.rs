@@ -145,7 +145,7 @@ impl<'a> Subject<'a> {
                 let result = self.written(mode, device);
                 self.engine.run_by(&[&result], deadline)?;
             }
-            Mode::Kernel => return self.kernel(device, deadline),
+            Mode::Kernel => return self.kernel(device),
             Mode::Copy => return self.copy(device, clock, deadline),
             _ => {
                 let result = placed((self.operation.write)(&self.fresh()), device);
@@ -155,8 +155,8 @@ impl<'a> Subject<'a> {
         Ok(Sample { wall_ns: clock.nanoseconds_since(begun), ..Sample::default() })
     }
 
-    /// One call from the host's memory to the host's memory whose parts are measured, and what ran. It goes a longer way than
-    /// [`Subject::call`], so its whole time does not count.
+    /// One call whose parts are measured, and what ran. It goes a longer way than [`Subject::call`] and its kernels are timed one by
+    /// one, so its whole time does not count.
     pub fn call_in_parts(
         &mut self,
         mode: Mode,
@@ -164,28 +164,19 @@ impl<'a> Subject<'a> {
         clock: &dyn Clock,
     ) -> Result<(Sample, breakeven::Report)> {
         let begun = clock.now();
-        let result = match mode {
-            Mode::Resident | Mode::Chain(_) => self.written(mode, device),
-            _ => placed((self.operation.write)(&self.fresh()), device),
-        };
-        let report = self.engine.run_by(&[&result], Deadline::after(self.deadline))?;
-        let ran = clock.now();
-        let mut sample = parts(&report);
-        if !matches!(mode, Mode::Resident | Mode::Chain(_) | Mode::Upload) {
-            self.out.read(&result, Deadline::after(self.deadline))?;
-            sample.read_ns = Some(clock.nanoseconds_since(ran));
-        }
-        sample.wall_ns = clock.nanoseconds_since(begun);
-        Ok((sample, report))
+        let stays = matches!(mode, Mode::Resident | Mode::Chain(_) | Mode::Kernel);
+        let result =
+            if stays { self.written(mode, device) } else { placed((self.operation.write)(&self.fresh()), device) };
+        let report = self.engine.run_traced(&[&result])?;
+        Ok((Sample { wall_ns: clock.nanoseconds_since(begun), ..parts(&report) }, report))
     }
 
     /// The kernels of one call, by the device's own clock; no time where it does not tell.
-    fn kernel(&self, device: Option<DeviceId>, deadline: Deadline) -> Result<Sample> {
-        let result = self.written(Mode::Resident, device);
-        let report = self.engine.run_by(&[&result], deadline)?;
-        let known = parts(&report);
-        let flags = if known.kernel_ns.is_some() { Flags::NONE } else { Flags::NONE.with(Flag::BadClock) };
-        Ok(Sample { wall_ns: known.kernel_ns.unwrap_or(0), flags, ..Sample::default() })
+    fn kernel(&self, device: Option<DeviceId>) -> Result<Sample> {
+        let report = self.engine.run_traced(&[&self.written(Mode::Kernel, device)])?;
+        let known = parts(&report).kernel_ns;
+        let flags = if known.is_some() { Flags::NONE } else { Flags::NONE.with(Flag::BadClock) };
+        Ok(Sample { wall_ns: known.unwrap_or(0), flags, ..Sample::default() })
     }
 
     /// Bringing the operands and reading as many bytes as the result has, without any kernel.
@@ -232,7 +223,7 @@ fn placed(tensor: Tensor, device: Option<DeviceId>) -> Tensor {
     }
 }
 
-/// What the submissions of a report took, summed over them.
+/// What the submissions of a traced run took, summed over them.
 fn parts(report: &breakeven::Report) -> Sample {
     let sum = |part: fn(&breakeven_device::Timing) -> Option<Duration>| {
         let known: Vec<Duration> = report.submissions.iter().filter_map(|(_, timing)| part(timing)).collect();
@@ -242,6 +233,7 @@ fn parts(report: &breakeven::Report) -> Sample {
         upload_ns: sum(|t| Some(t.upload)),
         dispatch_ns: sum(|t| Some(t.dispatch)),
         kernel_ns: sum(|t| t.kernel),
+        read_ns: sum(|t| Some(t.read)),
         wait_ns: sum(|t| Some(t.wait)),
         ..Sample::default()
     }

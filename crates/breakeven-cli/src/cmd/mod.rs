@@ -7,6 +7,7 @@ mod merge;
 mod report;
 mod run;
 mod scan;
+mod trace;
 
 use breakeven_study::verdict::Exit;
 use clap::Subcommand;
@@ -20,6 +21,8 @@ pub enum Command {
     Run(run::Run),
     /// Say for each step of an ONNX model where it would run and why.
     Explain(explain::Explain),
+    /// Run an ONNX model and write down when each of its steps was done, for Perfetto and Chrome.
+    Trace(trace::Trace),
     /// The break-even study: from which sizes on a GPU pays, for which operation, on this machine.
     Scan(scan::Scan),
     /// What a run of `scan` says: a page, tables, and the findings in words.
@@ -40,6 +43,7 @@ impl Command {
             Command::Devices(command) => command.run(json)?,
             Command::Run(command) => command.run(json)?,
             Command::Explain(command) => command.run(json)?,
+            Command::Trace(command) => command.run(json)?,
             Command::Scan(command) => return command.run(json),
             Command::Report(command) => command.run(json)?,
             Command::Merge(command) => command.run(json)?,

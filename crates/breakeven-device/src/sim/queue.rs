@@ -6,7 +6,7 @@ use breakeven_ir::{Kernel, Launch};
 
 use super::SimSpeed;
 use super::memory::{read, write};
-use crate::{Binding, DeviceError, HostMemory, Lane, ReadCell, Result, SegmentStep, Timing};
+use crate::{Activity, Binding, Clock, DeviceError, HostMemory, Lane, ReadCell, Result, SegmentStep, Span, Timing};
 
 /// One submission.
 #[derive(Debug)]
@@ -65,13 +65,30 @@ impl SimSpeed {
 pub(super) fn run(speed: &SimSpeed, steps: &[SegmentStep], binding: &Binding, start: Duration) -> Result<Submission> {
     let timing = Timing { kernel: Some(Duration::ZERO), ..Timing::default() };
     let mut done = Submission { finish: start, timing, reads: Vec::new(), fate: Fate::Usual };
-    for step in steps {
+    for (at, step) in steps.iter().enumerate() {
+        let since = done.finish;
         step.run(speed, binding, &mut done)?;
+        if let Some(recorder) = &binding.recorder {
+            let (activity, bytes) = step.activity(binding);
+            let span = Span { activity, steps: vec![at], bytes, start: since, end: done.finish, clock: Clock::Device };
+            recorder.write(span);
+        }
     }
     Ok(done)
 }
 
 impl SegmentStep {
+    fn activity(&self, binding: &Binding) -> (Activity, u64) {
+        match self {
+            SegmentStep::Launch(_) => (Activity::Kernel, 0),
+            SegmentStep::Copy { bytes, .. } => (Activity::Copy, *bytes),
+            SegmentStep::Download { bytes, .. } => (Activity::Download, *bytes),
+            SegmentStep::Upload { upload, .. } => {
+                (Activity::Upload, binding.uploads.get(*upload).map_or(0, |bytes| bytes.len() as u64))
+            }
+        }
+    }
+
     fn run(&self, speed: &SimSpeed, binding: &Binding, done: &mut Submission) -> Result<()> {
         let start = done.finish;
         match self {

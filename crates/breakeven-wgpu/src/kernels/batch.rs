@@ -15,13 +15,15 @@ pub struct Planned {
     pub plan: Plan,
     /// The slot that stands for scratch memory.
     pub workspace: Option<usize>,
+    /// Which of the launches it carries out.
+    pub launches: Vec<usize>,
 }
 
 /// Compiles launches that nothing comes between. One that depends on none of those since may be carried out earlier.
 pub fn plan_all(launches: &[&Launch], shaping: &Shaping) -> Result<Vec<Planned>, Unsupported> {
     let mut sets: Vec<Set<'_>> = Vec::new();
-    for launch in launches {
-        let part = Part::new(launch, shaping)?;
+    for (at, launch) in launches.iter().enumerate() {
+        let part = Part::new(at, launch, shaping)?;
         match home(&sets, &part, shaping) {
             Some(set) => sets[set].add(part),
             None => sets.push(Set::new(launch, part, shaping)?),
@@ -41,6 +43,7 @@ fn home(sets: &[Set<'_>], part: &Part<'_>, shaping: &Shaping) -> Option<usize> {
 
 /// A launch, and its map if it is one.
 struct Part<'a> {
+    at: usize,
     map: Option<(&'a Map, Member<'a>)>,
     touches: Vec<Touch>,
 }
@@ -56,7 +59,7 @@ struct Set<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn new(launch: &'a Launch, shaping: &Shaping) -> Result<Part<'a>, Unsupported> {
+    fn new(at: usize, launch: &'a Launch, shaping: &Shaping) -> Result<Part<'a>, Unsupported> {
         check_operands(&launch.kernel, shaping)?;
         let map = match &launch.kernel {
             Kernel::Map(map) if !map.out.layout.shape.is_empty() => {
@@ -64,13 +67,13 @@ impl<'a> Part<'a> {
             }
             _ => None,
         };
-        Ok(Part { map, touches: touches(launch) })
+        Ok(Part { at, map, touches: touches(launch) })
     }
 }
 
 impl<'a> Set<'a> {
     fn new(launch: &Launch, part: Part<'a>, shaping: &Shaping) -> Result<Set<'a>, Unsupported> {
-        let alone = Planned { plan: plan(launch, shaping)?, workspace: launch.workspace };
+        let alone = Planned { plan: plan(launch, shaping)?, workspace: launch.workspace, launches: vec![part.at] };
         let words = alone.plan.dispatches.first().map_or(0, |d| d.args.len());
         let most = (shaping.args_bytes / member_bytes(words).max(1)).min(shaping.row_groups) as usize;
         let mut set = Set { parts: Vec::new(), bound: Vec::new(), most, alone };
@@ -112,10 +115,11 @@ impl<'a> Set<'a> {
         if self.parts.len() < 2 {
             return Ok(self.alone);
         }
+        let launches = self.parts.iter().map(|part| part.at).collect();
         let maps: Vec<_> = self.parts.into_iter().filter_map(|part| part.map).collect();
         let body = body_of(&maps[0].0.expr)?;
         let members: Vec<Member<'_>> = maps.into_iter().map(|(_, member)| member).collect();
         let dispatches = vec![map::dispatch(&body, &members)];
-        Ok(Planned { plan: Plan { dispatches, ..Plan::default() }, workspace: None })
+        Ok(Planned { plan: Plan { dispatches, ..Plan::default() }, workspace: None, launches })
     }
 }
