@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use breakeven_study::folder::{Event, Facts, RunWriter, names, read};
-use breakeven_study::{Mode, Sample, Status, StudyError};
+use breakeven_study::report::REPORTS;
+use breakeven_study::{Mode, Sample, Source, Status, StudyError, Summary, SummarySchema, summarize};
 use samples::{Folder, cell, manifest};
 
 /// Three cells, the last of which is begun and has samples.
@@ -170,6 +171,14 @@ fn load_a_million(within: Duration) -> Result<(), StudyError> {
     assert_eq!(run.cells.iter().map(|cell| cell.samples.len()).sum::<usize>(), 1_000_000);
     println!("1,000,000 samples in {} ms", took.as_millis());
     assert!(took < within, "{took:?}");
+    let start = Instant::now();
+    let summary =
+        Summary { schema: SummarySchema {}, runs: vec![summarize(&run, "million", Source::Simulated, |_| vec![])] };
+    println!("summarised in {} ms", start.elapsed().as_millis());
+    for report in REPORTS {
+        let bytes = (report.make)(&summary).len();
+        assert!(bytes < 5_000_000, "{}: {bytes} bytes", report.name);
+    }
     Ok(())
 }
 

@@ -6,37 +6,33 @@ use crate::roofline::{Bound, reached};
 use crate::units::{rate, ratio, time};
 use crate::{BreakEven, CellSummary, Crossing, Parts, Run, Source, Status, Summary, Target};
 
-/// The text of `summary.md`.
+/// The text of `summary.md`: what was found, on one page.
 pub fn make(summary: &Summary) -> String {
-    let mut text = String::from("# Break-even study\n");
-    let sections = summary.runs.iter().flat_map(|run| sections(run, summary.runs.len() > 1));
-    for section in sections.chain([side_by_side(summary)]).flatten() {
-        text.push('\n');
-        text.push_str(&section);
-    }
-    text
+    text("# Break-even study\n", summary, |run| {
+        let (noise, environment) = (Some(noise(run)), Some(environment(run)));
+        vec![verdicts(run), break_even(run), failures(run), noise, environment, targets(run)]
+    }) + &side_by_side(summary).map_or(String::new(), |section| format!("\n{section}"))
 }
 
-fn sections(run: &Run, is_one_of_several: bool) -> Vec<Option<String>> {
-    let title = is_one_of_several.then(|| format!("# {}\n", run.id));
+/// The text of `rows.md`: every row, with where its time went and how near it came to what the device can do.
+pub fn every_row(summary: &Summary) -> String {
+    text("# Break-even study: all rows\n", summary, |run| vec![rows(run), parts(run), roofs(run)])
+}
+
+fn text(title: &str, summary: &Summary, sections: impl Fn(&Run) -> Vec<Option<String>>) -> String {
+    let of = |run| [heading(run, summary.runs.len() > 1), sections(run)].concat();
+    let all = summary.runs.iter().flat_map(of).flatten();
+    all.fold(title.to_string(), |text, section| text + "\n" + &section)
+}
+
+/// Whose rows follow, where that has to be said.
+fn heading(run: &Run, is_one_of_several: bool) -> Vec<Option<String>> {
     let warning = match run.source {
         Source::Measured => None,
         Source::Published => Some("**Published by others, not measured by this program.**\n".to_string()),
         Source::Simulated => Some("**Simulated: no device ran.**\n".to_string()),
     };
-    vec![
-        title,
-        warning,
-        verdicts(run),
-        break_even(run),
-        failures(run),
-        rows(run),
-        parts(run),
-        roofs(run),
-        Some(noise(run)),
-        Some(environment(run)),
-        targets(run),
-    ]
+    vec![is_one_of_several.then(|| format!("# {}\n", run.id)), warning]
 }
 
 /// A section with a table; `None` without rows.

@@ -23,7 +23,7 @@ pub struct Report {
 pub const REPORTS: &[Report] = &[
     Report { name: "html", file: "report.html", make: html::make },
     Report { name: "markdown", file: "summary.md", make: markdown::make },
-    Report { name: "html", file: "report.html", make: html::make },
+    Report { name: "rows", file: "rows.md", make: markdown::every_row },
     Report { name: "csv", file: "summary.csv", make: csv::make },
     Report { name: "json", file: "summary.json", make: json::make },
 ];

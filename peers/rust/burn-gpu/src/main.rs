@@ -60,7 +60,7 @@ fn time(
     if !name.contains(only) {
         return Ok(());
     }
-    let first = call().slice([0..1, 0..1]).cast(DType::F32).into_data().to_vec::<f32>().map_err(|e| format!("{e:?}"))?[0];
+    let first = call().slice([0..1, 0..1]).cast(DType::F32).into_data().try_to_vec::<f32>().map_err(|e| format!("{e:?}"))?[0];
     let size = want.abs().max(1e-3);
     if (f64::from(first) - want).abs() > tolerance * size.max(1.0) {
         return Err(format!("{name} is wrong: {first} instead of {want}, so its time means nothing").into());
@@ -87,7 +87,7 @@ fn round_trip(only: &str, device: &Device) -> Result<(), Box<dyn Error>> {
     let us = lower_quartile(|| {
         let begun = Instant::now();
         let [a, b] = [0, 1].map(|_| Tensor::<1>::from_data(TensorData::new(values.clone(), [1000]), device));
-        let sum = (a + b).into_data().to_vec::<f32>().map_err(|e| format!("{e:?}"))?;
+        let sum = (a + b).into_data().try_to_vec::<f32>().map_err(|e| format!("{e:?}"))?;
         let time = begun.elapsed().as_secs_f64() * 1e6;
         if sum.iter().zip(&values).any(|(s, x)| *s != x + x) {
             return Err("add is wrong, so its time means nothing".into());
