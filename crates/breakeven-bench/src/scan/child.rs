@@ -1,8 +1,9 @@
 //! A child process: one operation at some sizes, on all devices and in all modes in turns.
 
+use std::num::NonZero;
 use std::time::Duration;
 
-use breakeven::{DType, Deadline, DeviceId, DeviceKind, DeviceReport, DeviceState, Engine};
+use breakeven::{DType, Deadline, DeviceId, DeviceKind, DeviceReport, DeviceState, Engine, Settings};
 use breakeven_study::{Cell, Mode};
 
 use super::clock::Clock;
@@ -18,13 +19,28 @@ const READY: Duration = Duration::from_mins(2);
 /// Says what it finds; `say` fails when nobody listens any more.
 pub type Say<'a> = &'a mut dyn FnMut(Line) -> std::io::Result<()>;
 
-/// Does what `task` asks for on an engine of its own; `clock` runs since the process began, and `go_on` waits for the parent.
-pub fn carry_out(task: &Task, clock: &dyn Clock, say: Say<'_>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+/// Does what `task` asks for on an engine of its own, built by `settings` but for what the task says; `clock` runs since the process
+/// began, and `go_on` waits for the parent.
+pub fn carry_out(
+    task: &Task,
+    settings: &Settings,
+    clock: &dyn Clock,
+    say: Say<'_>,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<()> {
+    let settings = settings_of(task.setting(), settings)?;
+    if let Task::Cold(task) = task {
+        return cold(task, settings, clock, say);
+    }
+    let engine = Engine::builder().settings(settings).build()?;
+    if let Err(late) = engine.ready(Deadline::after(READY)) {
+        say(Line::Note { text: format!("measured without devices that were not ready: {late}") })?;
+    }
     match task {
-        Task::Look(look) => machine::look(look, &ready(&look.setting, say)?, clock, say),
-        Task::Measure(task) => measure(&ready(&task.setting, say)?, task, clock, say),
-        Task::Cold(task) => cold(task, clock, say),
-        Task::Turns(task) => turn_by_turn(&ready(&task.setting, say)?, task, clock, say, go_on),
+        Task::Look(look) => machine::look(look, &engine, clock, say),
+        Task::Measure(task) => measure(&engine, task, clock, say),
+        Task::Turns(task) => turn_by_turn(&engine, task, clock, say, go_on),
+        Task::Cold(_) => Ok(()),
     }
 }
 
@@ -64,15 +80,6 @@ fn turn_by_turn(
         say(Line::Done { cell, facts: Box::new(facts), samples: Vec::new() })?;
     }
     Ok(())
-}
-
-/// An engine whose devices were all tried.
-fn ready(setting: &Setting, say: Say<'_>) -> Result<Engine> {
-    let engine = engine(setting)?;
-    if let Err(late) = engine.ready(Deadline::after(READY)) {
-        say(Line::Note { text: format!("measured without devices that were not ready: {late}") })?;
-    }
-    Ok(engine)
 }
 
 /// Measures what `task` asks for on this engine.
@@ -119,9 +126,9 @@ pub fn measure_this(
 }
 
 /// The first call of a process, with all that has to be loaded: one sample for the one size and device of `task`.
-fn cold(task: &Measure, clock: &dyn Clock, say: Say<'_>) -> Result<()> {
+fn cold(task: &Measure, settings: Settings, clock: &dyn Clock, say: Say<'_>) -> Result<()> {
     let begun = clock.now();
-    let engine = engine(&task.setting)?;
+    let engine = Engine::builder().settings(settings).build()?;
     let waits = task.devices.iter().any(|name| name != "cpu" && name != "auto");
     if waits {
         engine.ready(Deadline::after(READY)).map_err(Error::Engine)?;
@@ -144,19 +151,14 @@ fn cold(task: &Measure, clock: &dyn Clock, say: Say<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The engine that a setting describes.
-pub fn engine(setting: &Setting) -> Result<Engine> {
-    let mut builder = Engine::builder().software(setting.software);
-    if let Some(threads) = setting.threads {
-        builder = builder.threads(threads);
-    }
-    if let Some(folder) = &setting.cache {
-        builder = builder.cache_folder(folder);
-    }
-    if let Some(backend) = &setting.backend {
-        builder = builder.graphics(backend.parse().map_err(|known| Error::Backend { name: backend.clone(), known })?);
-    }
-    builder.build().map_err(Error::Engine)
+/// These settings, with what a task says instead.
+fn settings_of(setting: &Setting, settings: &Settings) -> Result<Settings> {
+    let graphics = match &setting.backend {
+        Some(name) => Some(name.parse().map_err(|known| Error::Backend { name: name.clone(), known })?),
+        None => settings.graphics,
+    };
+    let threads = setting.threads.and_then(NonZero::new).or(settings.threads);
+    Ok(Settings { graphics, threads, software: setting.software || settings.software, ..settings.clone() })
 }
 
 /// Rounds of turns in random order, until every cell is known well enough or the time is up.

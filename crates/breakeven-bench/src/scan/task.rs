@@ -18,6 +18,16 @@ pub enum Task {
     Turns(Measure),
 }
 
+impl Task {
+    /// What concerns the engine.
+    pub fn setting(&self) -> &Setting {
+        match self {
+            Task::Look(look) => &look.setting,
+            Task::Measure(task) | Task::Cold(task) | Task::Turns(task) => &task.setting,
+        }
+    }
+}
+
 /// What is to be looked at.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Look {
@@ -74,14 +84,12 @@ pub struct Effort {
 /// What of the command line concerns the engine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
-    /// Threads of the CPU; all when none.
+    /// Threads of the CPU; as the environment says when none.
     pub threads: Option<usize>,
     /// Whether drivers that compute on the host's processor take part.
     pub software: bool,
     /// Interface of GPUs: "vulkan".
     pub backend: Option<String>,
-    /// Folder of profiles; the user's when none.
-    pub cache: Option<String>,
 }
 
 /// What a child says, in the order in which it happens.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use breakeven::Settings;
 use breakeven_bench::scan::preset::{Filter, Preset, effort, groups};
 use breakeven_bench::scan::study::{Progress, Study, look, nearer, run};
 use breakeven_bench::scan::task::{Setting, Task};
@@ -121,8 +122,7 @@ impl Scan {
         let groups = groups(preset, &Filter { operations, sizes, dtypes, modes: self.mode.clone() })?;
         let usual = if preset == Preset::Quick { 55 } else { 600 };
         let total = Duration::from_secs(self.seconds.unwrap_or(usual));
-        let setting =
-            Setting { threads: self.threads, software: self.software, backend: self.backend.clone(), cache: None };
+        let setting = Setting { threads: self.threads, software: self.software, backend: self.backend.clone() };
         let (program, arguments) = (std::env::current_exe()?, vec!["scan-child".to_owned()]);
         let effort = effort(&groups, total);
         Ok(Study { program, arguments, groups, devices: self.device.clone(), effort, setting, seed: self.seed })
@@ -215,7 +215,8 @@ impl ScanChild {
             out.write_all(b"\n")?;
             out.flush()
         };
-        child::carry_out(&task, &clock, &mut say, &mut || lines.next().is_some_and(|line| line.is_ok()))?;
+        let settings = Settings::from_env()?;
+        child::carry_out(&task, &settings, &clock, &mut say, &mut || lines.next().is_some_and(|line| line.is_ok()))?;
         Ok(())
     }
 }

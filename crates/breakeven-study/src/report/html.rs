@@ -1,5 +1,6 @@
 //! The report as one HTML page, which holds the summary, its own program and its own style, and asks for nothing else.
 
+mod embed;
 mod plain;
 
 use crate::Summary;
@@ -10,7 +11,7 @@ const STYLES: [&str; 3] =
     [include_str!("page/style.css"), include_str!("page/charts.css"), include_str!("page/tables.css")];
 
 /// The page's program; all files are parts of one function.
-const SCRIPTS: [&str; 15] = [
+const SCRIPTS: [&str; 16] = [
     include_str!("page/dom.js"),
     include_str!("page/units.js"),
     include_str!("page/data.js"),
@@ -22,6 +23,7 @@ const SCRIPTS: [&str; 15] = [
     include_str!("page/roof.js"),
     include_str!("page/scatter.js"),
     include_str!("page/tables.js"),
+    include_str!("page/winners.js"),
     include_str!("page/answer.js"),
     include_str!("page/controls.js"),
     include_str!("page/facts.js"),
@@ -29,12 +31,12 @@ const SCRIPTS: [&str; 15] = [
 ];
 
 /// The page of `summary`.
-pub fn html(summary: &Summary) -> String {
+pub fn make(summary: &Summary) -> String {
     let script = format!("(() => {{\n\"use strict\";\n{}}})();", SCRIPTS.concat());
     let filled = [
         ("{{style}}", STYLES.concat()),
         ("{{plain}}", plain::tables(summary)),
-        ("{{summary}}", embedded(summary)),
+        ("{{summary}}", embed::json(summary)),
         ("{{script}}", script),
     ];
     let mut page = String::new();
@@ -50,12 +52,6 @@ pub fn html(summary: &Summary) -> String {
     page
 }
 
-/// The summary as JSON that no HTML parser can take for markup, wherever a string in it would end the element.
-fn embedded(summary: &Summary) -> String {
-    let json = serde_json::to_string(summary).expect("a summary has string keys only, and nothing in it refuses");
-    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,14 +62,14 @@ mod tests {
 
     #[test]
     fn a_page_without_runs_is_complete() {
-        let page = html(&summary_of(&serde_json::json!([])));
+        let page = make(&summary_of(&serde_json::json!([])));
         assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
         assert!(!page.contains("{{"), "a mark was left");
     }
 
     #[test]
     fn nothing_is_asked_of_the_network() {
-        let page = html(&summary_of(&serde_json::json!([])));
+        let page = make(&summary_of(&serde_json::json!([])));
         let addresses: Vec<&str> = page.match_indices("//www.").map(|(at, _)| &page[at..at + 24]).collect();
         assert_eq!(addresses, ["//www.w3.org/2000/svg\";\n"], "only the name of SVG looks like an address");
         for word in ["src=", "@import", "url(", "fetch(", "XMLHttpRequest", "innerHTML", "https:"] {

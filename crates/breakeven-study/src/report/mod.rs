@@ -21,7 +21,7 @@ pub struct Report {
 
 /// Every report. A new one is a file beside this one and a line here.
 pub const REPORTS: &[Report] = &[
-    Report { name: "html", file: "report.html", make: html::html },
+    Report { name: "html", file: "report.html", make: html::make },
     Report { name: "markdown", file: "summary.md", make: markdown::make },
     Report { name: "csv", file: "summary.csv", make: csv::make },
     Report { name: "json", file: "summary.json", make: json::make },

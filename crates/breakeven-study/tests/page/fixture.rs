@@ -167,6 +167,35 @@ pub fn small(sizes: &[u64], devices: &[&str]) -> Summary {
     summary(&[run("2026-11-29T0800-small", "measured", &cells.collect::<Vec<_>>(), &[])])
 }
 
+/// Figures of somebody's table: a time and nothing else, one of them without even that, and two devices that are equal.
+pub fn bare() -> Summary {
+    let mut cells = Vec::new();
+    for (elements, ns) in [(0, 900.0), (1_000, 1_000.0), (10_000, 7_000.0)] {
+        for device in ["cpu", "vulkan:0"] {
+            let mut cell = failed("sum", elements, device, "ok", "");
+            cell["q1_ns"] = json!(ns);
+            cell["why"] = Value::Null;
+            cells.push(cell);
+        }
+    }
+    let mut nothing = failed("sum", 100_000, "cpu", "ok", "");
+    nothing["flags"] = json!(["no sample counts"]);
+    cells.push(nothing);
+    let rows = [row("sum", "host", "vulkan:0", &[], "none in [1,000, 10,000]: both equal at every size")];
+    summary(&[run("2026-11-29T0800-bare", "published", &cells, &rows)])
+}
+
+/// `count` cells: operations at 20 sizes in 5 modes on 2 devices.
+pub fn large(count: usize) -> Summary {
+    let modes = ["host", "resident", "first", "cold", "chain-8"];
+    let cells = (0..count).map(|index| {
+        let (device, law) = if index % 2 == 0 { ("cpu", CPU) } else { ("vulkan:0", GPU) };
+        let elements = 1_000 << (index / 2 % 20);
+        cell(&format!("operation_{}", index / 200), elements, device, modes[index / 40 % 5], law)
+    });
+    summary(&[run("2026-11-29T0800-large", "measured", &cells.collect::<Vec<_>>(), &[])])
+}
+
 /// 20 operations in 3 modes, on 2 devices.
 pub fn many() -> Summary {
     let mut cells = Vec::new();

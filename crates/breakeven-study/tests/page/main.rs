@@ -202,8 +202,47 @@ fn runs_stand_side_by_side() {
     assert_eq!(tops[0], tops[1]);
     assert_eq!(browser.count(".banner"), 1);
     assert!(browser.text(".banner").contains("2026-11-28T0800-b"));
+    let winners = browser.text("#winners tbody");
+    assert!(
+        winners.contains("not comparable") && !winners.contains("too close"),
+        "published figures win nothing: {winners}"
+    );
     browser.click(&toggle("run", "2026-11-28T0800-b"));
     assert_eq!(browser.count("#curves .panel"), 4);
+    browser.assert_content();
+}
+
+#[test]
+fn only_a_clear_lead_wins() {
+    let slow = |elements| {
+        let mut cell = fixture::cell("gelu", elements, "cpu", "host", fixture::CPU);
+        let slower = cell["q1_ns"].as_f64().expect("timed") * if elements == 1_000 { 1.01 } else { 2.0 };
+        cell["q1_ns"] = json!(slower);
+        cell["interval_ns"] = json!([slower * 0.99, slower * 1.01]);
+        cell
+    };
+    let fast = fixture::SIZES.map(|elements| fixture::cell("gelu", elements, "cpu", "host", fixture::CPU));
+    let runs =
+        [fixture::run("one", "measured", &fast, &[]), fixture::run("two", "measured", &fixture::SIZES.map(slow), &[])];
+    let mut browser = shown("winners", &summary(&runs));
+    let fastest =
+        "Array.from(document.querySelectorAll('#winners tbody tr'), (row) => row.children[6].innerText).join()";
+    assert_eq!(browser.evaluate(fastest), json!("too close to say,one,one,one,one,one"));
+    assert_eq!(
+        browser.evaluate("document.querySelector('#winners tbody tr:last-child td:last-child').innerText"),
+        json!("2×")
+    );
+    browser.assert_content();
+}
+
+#[test]
+fn figures_without_samples_are_shown_as_they_are() {
+    let mut browser = shown("bare", &fixture::bare());
+    assert_eq!(browser.count("#curves .series .line"), 2);
+    assert_eq!(browser.count("#curves .failed"), 1);
+    assert!(browser.text("#failures tbody").contains("no sample counts"));
+    assert_eq!(browser.count("#answer .strip .win.look-none"), 1);
+    assert_eq!(browser.evaluate("document.getElementById('page').innerHTML.includes('NaN')"), json!(false));
     browser.assert_content();
 }
 
@@ -244,7 +283,11 @@ fn without_scripts_the_essentials_are_there() {
 
 #[test]
 fn a_large_study_stays_small() {
-    let page = page(&fixture::many());
-    // 720 cells hold what 1,000,000 samples leave; a study of --seeds has about 1,000.
-    assert!(page.len() < 1_500_000, "{}", page.len());
+    let mut browser = Browser::start("large");
+    // 8,300 cells of 120 samples each.
+    let page = page(&fixture::large(8_300));
+    assert!(page.len() < 5_000_000, "{}", page.len());
+    browser.open(&page, "", WIDE);
+    assert_eq!(browser.count("#curves .series .line"), 84, "42 operations on two devices");
+    browser.assert_content();
 }

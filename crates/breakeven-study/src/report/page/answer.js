@@ -19,13 +19,18 @@ function noiseBanner(study) {
     ` Two measurements of the same code differed by ${percentText(run.noise.floor)}${study.runs.length > 1 ? ` in ${run.id}` : ""}.`));
 }
 
+function oneSentence(operation, where, rows, isWon) {
+  if (rows.length === 1) return `${operation}, ${where}: ${rows[0].verdict}.`;
+  return isWon ? `The GPU wins ${operation} once it is large enough, ${where}.` : `No GPU wins ${operation} for good, ${where}.`;
+}
+
 // How many of the operations a GPU wins from some size on, in a mode of a run.
 function countSentence(mode, groups) {
   const operations = unique(groups.map((group) => group.operation));
   const won = operations.filter((operation) =>
     groups.some((group) => group.operation === operation && group.items.some((row) => isNumber(row.wins_from))));
   const where = modeText(mode);
-  if (operations.length === 1) return won.length ? `From some size on the GPU wins ${operations[0]}, ${where}.` : `The CPU wins ${operations[0]}, ${where}.`;
+  if (operations.length === 1) return oneSentence(operations[0], where, groups.flatMap((group) => group.items), won.length > 0);
   if (won.length === 0) return `No GPU wins any of ${operations.length} operations for good, ${where}.`;
   if (won.length === operations.length) return `The GPU wins all ${operations.length} operations once they are large enough, ${where}.`;
   return `The GPU wins ${won.length} of ${operations.length} operations once they are large enough, ${where}.`;
@@ -51,12 +56,20 @@ function noAnswer(study) {
   return "Nothing is chosen of which a CPU and a GPU were both measured.";
 }
 
+// Whether no size was measured at which the two differ.
+function isTie(row, cells) {
+  const mine = cells.filter((cell) => isTimed(cell) && isSameKind(cell, row));
+  const time = (device, elements) => mine.find((cell) => cell.device === device && cell.elements === elements)?.q1_ns;
+  const sizes = unique(mine.map((cell) => cell.elements)).filter((size) => isNumber(time(row.cpu, size)) && isNumber(time(row.gpu, size)));
+  return sizes.length > 0 && sizes.every((size) => time(row.cpu, size) === time(row.gpu, size));
+}
+
 // Stretches of the measured range with the device that wins there.
-function winnersOf(row) {
+function winnersOf(row, cells) {
   const [from, to] = row.range;
   const crossings = [...row.crossings].sort((a, b) => a.elements - b.elements);
   const opposite = { cpu: "gpu", gpu: "cpu" };
-  let side = crossings.length > 0 ? opposite[crossings[0].to] : isNumber(row.wins_from) ? "gpu" : "cpu";
+  let side = crossings.length > 0 ? opposite[crossings[0].to] : isNumber(row.wins_from) ? "gpu" : isTie(row, cells) ? "tie" : "cpu";
   let start = from;
   const stretches = [];
   for (const crossing of crossings) {
@@ -66,7 +79,8 @@ function winnersOf(row) {
   return [...stretches, { side, from: start, to }];
 }
 
-function stripChart(study, row, interval, width) {
+function stripChart(study, group, row, interval) {
+  const width = stripWidth();
   const toX = logScale(interval, 0, width);
   const clamp = (value) => Math.min(Math.max(value, interval[0]), interval[1]);
   const rect = (name, from, to) => s("rect", {
@@ -74,7 +88,7 @@ function stripChart(study, row, interval, width) {
   });
   const look = { cpu: lookOf(study, row.cpu), gpu: lookOf(study, row.gpu) };
   return s("svg", { class: "strip", viewBox: `0 0 ${width} 18`, role: "img", "aria-label": row.verdict, preserveAspectRatio: "none" },
-    winnersOf(row).map((stretch) => rect(`win look-${look[stretch.side]}`, stretch.from, stretch.to)),
+    winnersOf(row, group.run.cells).map((stretch) => rect(`win look-${look[stretch.side] ?? "none"}`, stretch.from, stretch.to)),
     row.crossings.map((crossing) => [rect("unsure", crossing.low, crossing.high),
       s("line", { class: "cut", x1: round(toX(crossing.elements)), x2: round(toX(crossing.elements)), y1: 0, y2: 18 })]));
 }
@@ -101,8 +115,8 @@ function verdictRow(study, choice, { group, row, again }, interval) {
   return h("li", { class: again ? "again" : null },
     h("div", { class: "who" }, h("div", { class: again ? "unseen" : null }, h("strong", {}, row.operation), kind && h("span", { class: "kind" }, ` ${kind}`)),
       h("div", { class: "gpu" }, markerIcon(lookOf(study, row.gpu)), row.gpu, study.runs.length > 1 && h("div", {}, runName(group.run)))),
-    stripChart(study, row, interval, stripWidth()),
-    h("p", { class: "verdict" }, row.verdict));
+    stripChart(study, group, row, interval),
+    h("p", { class: "verdict" }, sentence(row.verdict)));
 }
 
 // The devices, and what they are where all runs agree.

@@ -1,6 +1,7 @@
 // Time against size: one chart for each operation, mode, dtype and run.
 
 const FAILED_MEANINGS = {
+  ok: "no time",
   wrong: "wrong result",
   crash: "crashed",
   timeout: "ran out of time",
@@ -39,8 +40,14 @@ function cellFacts(cell) {
   return facts;
 }
 
+// Why a cell has no time, in its own words.
+function whyText(cell) {
+  return [cell.why, ...(cell.flags || [])].filter(Boolean).join("; ");
+}
+
 function failureFacts(cell) {
-  return [["outcome", FAILED_MEANINGS[cell.status] || cell.status], cell.why && ["why", cell.why]].filter(Boolean);
+  const why = whyText(cell);
+  return [["outcome", FAILED_MEANINGS[cell.status] || cell.status], why && ["why", why]].filter(Boolean);
 }
 
 // Stretches of cells that follow each other in `sizes` without one missing between.
@@ -74,11 +81,11 @@ function drawSeries(frame, look, cells, sizes) {
   const group = s("g", { class: `series look-${look}` });
   const at = (cell) => [frame.toX(cell.elements), frame.toY(cell.q1_ns)];
   const stretches = stretchesOf(cells, sizes);
-  const upper = (cell) => (isNumber(cell.p90_ns) ? cell.p90_ns : cell.median_ns);
+  const median = (cell) => cell.median_ns ?? cell.q1_ns;
   for (const stretch of stretches.filter((stretch) => stretch.length > 1)) {
     group.append(
-      s("path", { class: "outer", d: bandPath(frame, stretch, (cell) => cell.min_ns, upper) }),
-      s("path", { class: "inner", d: bandPath(frame, stretch, (cell) => cell.q1_ns, (cell) => cell.median_ns) }));
+      s("path", { class: "outer", d: bandPath(frame, stretch, (cell) => cell.min_ns ?? cell.q1_ns, (cell) => cell.p90_ns ?? median(cell)) }),
+      s("path", { class: "inner", d: bandPath(frame, stretch, (cell) => cell.q1_ns, median) }));
   }
   const dots = cells.flatMap((cell) => (cell.dots_ns || []).map((ns, index) =>
     `M${round(frame.toX(cell.elements) + sideways(index))} ${round(frame.toY(ns))}h0`));
@@ -130,7 +137,7 @@ function curvesChart(study, group, rows, { x, y }, width) {
   if (timed.length === 0) return h("p", { class: "nothing" }, `No times: ${statusCounts(cells)}.`);
   const sizes = unique(cells.map((cell) => cell.elements)).sort((a, b) => a - b);
   const devices = study.choices.device.filter((device) => cells.some((cell) => cell.device === device));
-  const failing = devices.filter((device) => cells.some((cell) => cell.device === device && cell.status !== "ok"));
+  const failing = devices.filter((device) => cells.some((cell) => cell.device === device && !isTimed(cell)));
   const frame = makeFrame({
     width,
     height: Math.round(Math.min(340, Math.max(230, width * 0.6))),
@@ -147,7 +154,7 @@ function curvesChart(study, group, rows, { x, y }, width) {
     points.push(...mine.map((cell) => ({
       x: frame.toX(cell.elements), y: frame.toY(cell.q1_ns), series: device, title: cellTitle(cell), facts: cellFacts(cell),
     })));
-    const failed = cells.filter((cell) => cell.device === device && cell.status !== "ok");
+    const failed = cells.filter((cell) => cell.device === device && !isTimed(cell));
     if (failed.length === 0) continue;
     const places = drawFailures(frame, look, failed, failing.indexOf(device));
     points.push(...failed.map((cell, index) => ({
@@ -174,7 +181,7 @@ function curvesSection(study, choice, grid, fixed) {
     const mine = rows.filter((other) => isSame(other) && other.run === group.run).flatMap((other) => other.items);
     const devices = study.choices.device.filter((device) => group.items.some((cell) => cell.device === device));
     return panel(study, group,
-      mine.map((row) => h("p", { class: "verdict" }, mine.length > 1 && markerIcon(lookOf(study, row.gpu)), row.verdict)),
+      mine.map((row) => h("p", { class: "verdict" }, mine.length > 1 && markerIcon(lookOf(study, row.gpu)), sentence(row.verdict))),
       curvesChart(study, group, mine, axesOf(groups.filter(isSame)), width), legend(study, devices));
   });
   return grid;

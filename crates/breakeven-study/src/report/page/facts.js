@@ -3,7 +3,11 @@
 const NOT_RUN = ["unsupported", "skipped"];
 
 function failureRows(study, isMine) {
-  return study.runs.flatMap((run) => run.cells.filter((cell) => cell.status !== "ok" && isMine(cell)).map((cell) => ({ ...cell, run })));
+  return study.runs.flatMap((run) => run.cells.filter((cell) => !isTimed(cell) && isMine(cell)).map((cell) => ({ ...cell, run })));
+}
+
+function outcomeText(cell) {
+  return cell.status === "ok" ? "no time" : cell.status;
 }
 
 function failureColumns(study) {
@@ -14,8 +18,8 @@ function failureColumns(study) {
     { name: "Dtype", text: (cell) => cell.dtype },
     { name: "Device", node: (cell) => deviceNode(study, cell.device), text: (cell) => cell.device },
     { name: "Mode", short: true, text: (cell) => modeText(cell.mode) },
-    { name: "Outcome", node: (cell) => h("span", { class: `status ${NOT_RUN.includes(cell.status) ? "not-run" : "bad"}` }, cell.status), text: (cell) => cell.status },
-    { name: "Why", text: (cell) => cell.why || "no reason was recorded" },
+    { name: "Outcome", node: (cell) => h("span", { class: `status ${NOT_RUN.includes(cell.status) ? "not-run" : "bad"}` }, outcomeText(cell)), text: outcomeText },
+    { name: "Why", text: (cell) => whyText(cell) || "no reason was recorded" },
   ];
 }
 

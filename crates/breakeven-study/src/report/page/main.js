@@ -10,6 +10,7 @@ const SECTIONS = [
       + "A shaded strip is the 95% interval of a crossing, a cross a cell that failed.",
   },
   { id: "break-even", title: "Break-even points", draw: breakEvenSection },
+  { id: "winners", title: "Fastest run at each size", when: (study) => study.runs.length > 1, draw: winnersSection },
   {
     id: "parts", title: "Where the time goes", grid: true, draw: barsSection,
     caption: "Lower quartile of each part, as measured. What was not measured is said, never estimated.",
@@ -25,6 +26,11 @@ const SECTIONS = [
   { id: "cells", title: "All cells", folded: true, draw: cellsSection },
 ];
 
+// Some sections have something to say about several runs only.
+function sectionsOf(study) {
+  return SECTIONS.filter(({ when }) => !when || when(study));
+}
+
 function sectionNode({ id, title, caption, grid, folded }) {
   const body = h("div", { class: grid ? "grid" : "body", id: `${id}-body` });
   const content = [caption && h("p", { class: "caption" }, caption), folded ? h("details", {}, h("summary", {}, "Show the table"), body) : body];
@@ -32,12 +38,12 @@ function sectionNode({ id, title, caption, grid, folded }) {
 }
 
 // Links would take the place of the choice in the address, so these are buttons.
-function contents() {
+function contents(study) {
   const go = (id) => () => {
     byId(id).scrollIntoView();
     byId(`${id}-title`).focus({ preventScroll: true });
   };
-  return h("nav", { "aria-label": "Contents" }, SECTIONS.map(({ id, title }) => h("button", { type: "button", click: go(id) }, title)));
+  return h("nav", { "aria-label": "Contents" }, sectionsOf(study).map(({ id, title }) => h("button", { type: "button", click: go(id) }, title)));
 }
 
 function subtitle(study) {
@@ -54,7 +60,7 @@ function pageNodes(study, choice, changed) {
     h("main", {},
       h("section", { id: "answer", "aria-label": "The answer" }, h("div", { id: "answer-body" })),
       h("div", { id: "controls", role: "region", "aria-label": "What is shown" }, makeControls(study, choice, changed)),
-      contents(), SECTIONS.map(sectionNode)),
+      contents(study), sectionsOf(study).map(sectionNode)),
     h("div", { id: "tip", role: "tooltip", hidden: true }),
     h("p", { id: "say", class: "unseen", "aria-live": "polite" }),
   ];
@@ -63,7 +69,7 @@ function pageNodes(study, choice, changed) {
 function drawAll(study, choice, fixedWidth) {
   hideTip();
   answerSection(study, choice, byId("answer-body"));
-  for (const { id, draw, folded } of SECTIONS) {
+  for (const { id, draw, folded } of sectionsOf(study)) {
     const body = byId(`${id}-body`);
     // Thousands of rows that nobody looks at would make every toggle slow.
     if (folded && !body.parentElement.open) body.replaceChildren();

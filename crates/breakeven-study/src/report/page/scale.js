@@ -1,10 +1,10 @@
 // Logarithmic scales and where their ticks lie.
 
-// A function from value to pixel.
+// A function from value to pixel; what lies outside of the interval, such as an interval's end, is drawn at its border.
 function logScale([low, high], from, to) {
   const start = Math.log(low);
   const length = Math.log(high) - start;
-  return (value) => from + ((Math.log(value) - start) / length) * (to - from);
+  return (value) => from + ((Math.log(Math.min(Math.max(value, low), high)) - start) / length) * (to - from);
 }
 
 // The interval that holds all positive values with some room around; `null` if there are none.

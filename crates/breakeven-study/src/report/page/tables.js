@@ -82,7 +82,7 @@ function breakEvenSection(study, choice, node) {
   if (rows.length === 0) return replace(node, h("p", { class: "nothing" }, "Nothing is chosen of which a CPU and a GPU were both measured."));
   return replace(node, sortableTable(breakEvenColumns(study), rows,
     "Where the faster device changes. “GPU wins from” is the smallest measured size from which the GPU wins at all larger ones; "
-    + "GPU-BLOB’s threshold is the same over the sizes as listed, without intervals."));
+    + "GPU-BLOB’s threshold passes over one size that is slower if a neighbour is not."));
 }
 
 function cellColumns(study) {

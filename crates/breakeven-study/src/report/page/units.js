@@ -63,6 +63,10 @@ function plural(count, one, many) {
   return `${countText(count)} ${count === 1 ? one : many || `${one}s`}`;
 }
 
+function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 function listText(words) {
   return words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`;
 }
