@@ -32,9 +32,17 @@ pub fn summarize(
         noise: noise(recorded, &kept),
         ceilings: recorded.ceilings.iter().map(|ceiling| raised(ceiling, &cells)).collect(),
         break_even: break_evens(recorded, &kept, seed),
-        targets: targets(&cells),
+        targets: targets(&chosen_hardware(recorded, &cells)),
         cells,
     }
+}
+
+/// The rows that a claim about hardware can be held against: not those whose device the engine chose, nor those of devices made of software.
+fn chosen_hardware(recorded: &Recorded, cells: &[CellSummary]) -> Vec<CellSummary> {
+    let devices = &recorded.manifest.environment.devices;
+    let is_software = |name: &str| devices.iter().any(|device| device.name == name && device.kind == "software");
+    let counts = |row: &&CellSummary| row.cell.device != AUTOMATIC && !is_software(&row.cell.device);
+    cells.iter().filter(counts).cloned().collect()
 }
 
 /// What a device reached in its own measurement, or in a row where that was more: a ceiling is the most that was seen. Data in a cache moves

@@ -3,6 +3,7 @@
 mod samples;
 
 use breakeven_study::folder::{Event, Facts, RunWriter, read};
+use breakeven_study::published::held_against;
 use breakeven_study::stats::Random;
 use breakeven_study::{
     Ceiling, Cell, Flag, Flags, Mode, NoiseVerdict, Run, Sample, Source, Status, StudyError, WarmUp, summarize,
@@ -138,5 +139,28 @@ fn groups_in_any_order_give_the_same() -> Result<(), StudyError> {
     cells.reverse();
     let backwards = summary("order", &cells)?;
     assert_eq!(forwards.break_even, backwards.break_even);
+    Ok(())
+}
+
+#[test]
+fn claims_are_held_against_hardware_that_was_named() -> Result<(), StudyError> {
+    let rows = |device: &str| vec![ok("add", 1_000_000, "cpu", 1e6), ok("add", 1_000_000, device, 1e4)];
+    let met = |device: &str, kind: &str| -> Result<Option<bool>, StudyError> {
+        let folder = Folder::new(&format!("claims-{device}-{kind}"));
+        let mut manifest = manifest();
+        manifest.environment.devices[0].kind = kind.into();
+        let mut run = RunWriter::create(folder.path(), &manifest)?;
+        for (cell, facts, samples) in rows(device) {
+            let id = run.begin(0, &cell)?;
+            run.samples(id, &samples)?;
+            run.finish(0, id, &cell, facts)?;
+        }
+        let run = summarize(&read(folder.path())?, "claims", Source::Simulated, |cells| held_against("Trueno", cells));
+        let claim = run.targets.iter().find(|target| target.claim.starts_with("20-50x"));
+        Ok(claim.expect("a claim about 1,000,000 elements").met)
+    };
+    assert_eq!(met("vulkan:0", "discrete")?, Some(true));
+    assert_eq!(met("vulkan:0", "software")?, None);
+    assert_eq!(met("auto", "discrete")?, None);
     Ok(())
 }
