@@ -213,6 +213,18 @@ fn runs_stand_side_by_side() {
 }
 
 #[test]
+fn a_software_device_is_never_called_a_gpu() {
+    let mut run = rich_run("2026-11-29T0800-soft", "measured");
+    for index in [1, 2] {
+        run["manifest"]["environment"]["devices"][index]["kind"] = json!("software");
+    }
+    let mut browser = shown("software", &summary(&[run]));
+    assert!(browser.text("#answer").starts_with("The software device wins 3 of 4"), "{}", browser.text("#answer"));
+    assert!(browser.text(".banner").starts_with("vulkan:0 and vulkan:1 are software devices."));
+    browser.assert_content();
+}
+
+#[test]
 fn only_a_clear_lead_wins() {
     let slow = |elements| {
         let mut cell = fixture::cell("gelu", elements, "cpu", "host", fixture::CPU);

@@ -12,6 +12,14 @@ function banners(study) {
   });
 }
 
+// A software device takes the part of a GPU in tests, and says nothing about one.
+function softwareBanner(study) {
+  const names = unique(study.runs.flatMap((run) => run.break_even.map((row) => row.gpu).filter((device) => isSoftware(run, device))));
+  return names.length > 0 && h("p", { class: "banner soft", role: "note" },
+    h("strong", {}, `${listText(names)} ${names.length === 1 ? "is a software device" : "are software devices"}.`),
+    " Such a device runs on the CPU: nothing that is said of it holds for a GPU.");
+}
+
 function noiseBanner(study) {
   const loud = study.runs.filter((run) => run.noise.verdict !== "quiet");
   return loud.map((run) => h("p", { class: "banner soft", role: "note" },
@@ -19,9 +27,9 @@ function noiseBanner(study) {
     ` Two measurements of the same code differed by ${percentText(run.noise.floor)}${study.runs.length > 1 ? ` in ${run.id}` : ""}.`));
 }
 
-function oneSentence(operation, where, rows, isWon) {
+function oneSentence(operation, where, rows, isWon, noun) {
   if (rows.length === 1) return `${operation}, ${where}: ${rows[0].verdict}.`;
-  return isWon ? `The GPU wins ${operation} once it is large enough, ${where}.` : `No GPU wins ${operation} for good, ${where}.`;
+  return isWon ? `The ${noun} wins ${operation} once it is large enough, ${where}.` : `No ${noun} wins ${operation} for good, ${where}.`;
 }
 
 // How many of the operations a GPU wins from some size on, in a mode of a run.
@@ -30,10 +38,12 @@ function countSentence(mode, groups) {
   const won = operations.filter((operation) =>
     groups.some((group) => group.operation === operation && group.items.some((row) => isNumber(row.wins_from))));
   const where = modeText(mode);
-  if (operations.length === 1) return oneSentence(operations[0], where, groups.flatMap((group) => group.items), won.length > 0);
-  if (won.length === 0) return `No GPU wins any of ${operations.length} operations for good, ${where}.`;
-  if (won.length === operations.length) return `The GPU wins all ${operations.length} operations once they are large enough, ${where}.`;
-  return `The GPU wins ${won.length} of ${operations.length} operations once they are large enough, ${where}.`;
+  const isOnlySoftware = groups.every((group) => group.items.every((row) => isSoftware(group.run, row.gpu)));
+  const noun = isOnlySoftware ? "software device" : "GPU";
+  if (operations.length === 1) return oneSentence(operations[0], where, groups.flatMap((group) => group.items), won.length > 0, noun);
+  if (won.length === 0) return `No ${noun} wins any of ${operations.length} operations for good, ${where}.`;
+  if (won.length === operations.length) return `The ${noun} wins all ${operations.length} operations once they are large enough, ${where}.`;
+  return `The ${noun} wins ${won.length} of ${operations.length} operations once they are large enough, ${where}.`;
 }
 
 function headline(study, groups) {
@@ -95,7 +105,8 @@ function stripChart(study, group, row, interval) {
 
 // Close to what the layout gives it, so that text on its axis has its own size.
 function stripWidth() {
-  return innerWidth <= 720 ? Math.max(innerWidth - 32, 240) : 420;
+  if (innerWidth <= 720) return Math.max(innerWidth - 32, 240);
+  return Math.round(((Math.min(innerWidth, 1240) - 88) * 2.2) / 5.8);
 }
 
 function stripAxis(interval, width) {

@@ -59,6 +59,10 @@ function isCpu(run, device) {
   return device === "cpu" || Boolean(entry && entry.kind === "cpu") || run.break_even.some((row) => row.cpu === device);
 }
 
+function isSoftware(run, device) {
+  return (run.manifest.environment.devices || []).some((entry) => entry.name === device && entry.kind === "software");
+}
+
 // The devices that the environment or the cells of a run name.
 function devicesOf(run) {
   const listed = (run.manifest.environment.devices || []).map((device) => device.name);
@@ -96,8 +100,9 @@ function lookOf(study, device) {
 
 // What the device is, where the run says so: `NVIDIA H200`.
 function hardwareOf(run, device) {
-  const entry = (run.manifest.environment.devices || []).find((entry) => entry.name === device);
-  return (entry && entry.device) || (device === "cpu" && run.manifest.environment.cpu) || "";
+  const { cpu, devices } = run.manifest.environment;
+  const entry = (devices || []).find((entry) => entry.name === device);
+  return (isCpu(run, device) && cpu) || (entry && entry.device) || "";
 }
 
 function isTimed(cell) {

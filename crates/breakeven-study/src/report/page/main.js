@@ -56,7 +56,7 @@ function subtitle(study) {
 function pageNodes(study, choice, changed) {
   return [
     h("header", { class: "top" }, h("div", {}, h("h1", {}, "Break-even study"), h("p", { class: "subtitle" }, subtitle(study))), themeToggles(choice, changed)),
-    banners(study), noiseBanner(study),
+    banners(study), softwareBanner(study), noiseBanner(study),
     h("main", {},
       h("section", { id: "answer", "aria-label": "The answer" }, h("div", { id: "answer-body" })),
       h("div", { id: "controls", role: "region", "aria-label": "What is shown" }, makeControls(study, choice, changed)),

@@ -17,8 +17,11 @@ const ROOFS = {
 };
 
 function roofCells(study, choice, run, roof) {
+  // Without a ceiling of its own there is nothing to hold a cell against, as where the engine chose the device.
+  const hasRoof = (device) => (run.ceilings || []).some((ceiling) => ceiling.device === device
+    && roof.slopes(ceiling).some(([, bandwidth]) => isNumber(bandwidth)));
   return run.cells.filter((cell) => isTimed(cell) && choice.device.has(cell.device) && choice.dtype.has(cell.dtype)
-    && choice.operation.has(cell.operation) && roof.takes(study, cell));
+    && choice.operation.has(cell.operation) && hasRoof(cell.device) && roof.takes(study, cell));
 }
 
 // Where a cell lies: work for each byte, and work for each second.
@@ -95,7 +98,7 @@ function roofPanel(study, choice, run, roof, width) {
   return h("article", { class: "panel" },
     h("header", {}, h("h3", {}, roof.title), h("p", { class: "kind" }, study.runs.length > 1 && runName(run))),
     h("p", { class: "caption" }, roof.caption),
-    points.length > 0 ? roofChart(study, points, ceilings, roof, width) : h("p", { class: "nothing" }, "No such cells are chosen."),
+    points.length > 0 ? roofChart(study, points, ceilings, roof, width) : h("p", { class: "nothing" }, "No such cells are chosen of a device whose ceilings were measured."),
     points.length > 0 && ceilingList(study, ceilings, roof),
     left > 0 && h("p", { class: "caption" }, `${plural(left, "cell")} without counted work ${left === 1 ? "is" : "are"} not drawn.`));
 }
