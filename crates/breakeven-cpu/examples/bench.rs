@@ -1,6 +1,6 @@
 //! Times single kernels on the CPU device: best and lower quartile, outputs checked first, buffers reused.
 //!
-//! `cargo run --release -p breakeven-cpu --example bench [threads] [filter] [instruction set]`, or `cargo bench`.
+//! `cargo run --release -p breakeven-cpu --example bench [threads] [filter | tuned] [instruction set]`, or `cargo bench`.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -22,6 +22,10 @@ pub(crate) fn main() -> Result<()> {
     let filter = words.next().unwrap_or_default();
     let isa = words.next().and_then(|word| Isa::ALL.into_iter().find(|isa| isa.name() == word));
     let device = CpuDevice::new(CpuOptions { threads, isa, ..CpuOptions::default() })?;
+    if filter == "tuned" {
+        device.tune(16 << 20)?.iter().for_each(|(name, number)| println!("{name:24} {number:>11.4}"));
+        return Ok(());
+    }
     println!("{}; inputs and outputs are pooled buffers that were touched before", device.info().driver);
     println!("{:24} {:>11} {:>11} {:>9} {:>9}", "kernel", "best", "quartile", "GFLOP/s", "GB/s");
     for (name, kernel) in cases().into_iter().filter(|(name, _)| name.contains(&filter)) {
@@ -43,6 +47,9 @@ impl Bench {
     fn new(device: &CpuDevice, kernel: Kernel) -> Result<Bench> {
         let bytes = |o: &&Operand| -> Vec<u8> {
             let value = |i: u32| (i.wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 23) as f32 - 1.0;
+            if o.dtype == DType::F64 {
+                return (0..o.span_bytes() as u32 / 8).flat_map(|i| f64::from(value(i)).to_le_bytes()).collect();
+            }
             (0..o.span_bytes() as u32 / 4).flat_map(|i| value(i).to_le_bytes()).collect()
         };
         let inputs: Vec<Vec<u8>> = kernel.inputs().iter().map(bytes).collect();
@@ -148,6 +155,7 @@ fn cases() -> Vec<(String, Kernel)> {
     all.push(("transpose 1024x1024".to_owned(), transpose(1_024)));
     for n in [32, 64, 128, 256, 512, 1_024] {
         all.push((format!("gemm {n}"), product(1, n, n, n, Expr::identity(DType::F32))));
+        all.push((format!("gemm f64 {n}"), doubles(n)));
     }
     for [a, b, sums] in [[DType::U8, DType::I8, DType::I32], [DType::I32; 3], [DType::I64; 3]] {
         for n in [256, 1_024] {
@@ -292,6 +300,13 @@ fn conv([n, groups, outs, channels, side, window, stride, zeros]: [usize; 8]) ->
         inputs: Vec::new(),
         out: dense([n, groups, outs, count, count]),
     })
+}
+
+/// A square product of f64.
+fn doubles(n: usize) -> Kernel {
+    let Kernel::MatMul(mut kernel) = product(1, n, n, n, Expr::identity(DType::F64)) else { unreachable!("a product") };
+    (kernel.a.dtype, kernel.b.dtype, kernel.out.dtype) = (DType::F64, DType::F64, DType::F64);
+    Kernel::MatMul(kernel)
 }
 
 fn product(batch: usize, m: usize, n: usize, k: usize, post: Expr) -> Kernel {

@@ -49,8 +49,8 @@ fn machine_memory() -> Option<u64> {
     kibibytes.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Numbers that kernels are tuned by. None of them changes a result; a calibration measures `part_ns`, `wake_ns`, `copy_ns` and
-/// `stream_bytes` (see `Device::tune`), and these are what is used before.
+/// Numbers that kernels are tuned by. None of them changes a result; a calibration measures `part_ns`, `wake_ns`, `copy_ns`,
+/// `code_ns`, `stream_bytes` and those named `pack_` (see `Device::tune`), and these are what is used before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tuning {
     /// Nanoseconds of one thread that make a part worth handing to another one.
@@ -73,7 +73,8 @@ pub struct Tuning {
     pub pool_bytes: u64,
     /// Bytes of packed weights that are kept at most; they are given up before room is short.
     pub kept_bytes: u64,
-    /// Nanoseconds that generating the code of an expression takes: it is done once it would have saved as many.
+    /// Nanoseconds that generating the code of an expression takes, in the measure of the estimate of what it would have
+    /// saved: it is done once that is as many.
     pub code_ns: f64,
     /// Nanoseconds that each row of a launch takes by itself, whatever its length.
     pub row_ns: f64,
@@ -85,6 +86,13 @@ pub struct Tuning {
     pub code_bytes: u64,
     /// Bytes of an output from which on it is written past the caches.
     pub stream_bytes: u64,
+    /// Most rows of a product for which a right operand whose columns are neighbours is read where it lies, not packed; one that
+    /// stays in the first-level cache is read so for any number of rows but 0.
+    pub pack_rows: u64,
+    /// The same where its lines fall on few sets of the first-level cache.
+    pub pack_rows_of_few_sets: u64,
+    /// Most panels of columns for which rows of the left operand are read where they lie.
+    pub pack_panels: u64,
 }
 
 impl Default for Tuning {
@@ -109,6 +117,9 @@ impl Default for Tuning {
             code_saves: 0.5,
             code_bytes: 64 << 20,
             stream_bytes: 32 << 20,
+            pack_rows: 256,
+            pack_rows_of_few_sets: 96,
+            pack_panels: 4,
         }
     }
 }

@@ -109,16 +109,26 @@ impl Program {
     /// Says that a launch of so many elements comes, whose output bypasses the caches where `streams`: code is generated
     /// where it will have paid by then.
     pub fn expect(&self, machine: &Machine, elements: usize, streams: bool) {
+        let later = &self.later;
+        if machine.natives.target.is_none() || self.identity || later.made[usize::from(streams)].get().is_some() {
+            return;
+        }
+        let loss = self.loss_ns(elements) as u64;
+        let lost = loss + later.lost_ns.fetch_add(loss, Ordering::Relaxed);
+        if streams || lost as f64 >= machine.tuned.code_ns() {
+            self.generate(machine, streams);
+        }
+    }
+
+    /// Nanoseconds that row by row is estimated to take longer for so many elements.
+    pub fn loss_ns(&self, elements: usize) -> f64 {
+        elements as f64 * self.later.loss_ns + self.later.launch_loss_ns
+    }
+
+    /// Generates code where there is some and none was generated.
+    pub fn generate(&self, machine: &Machine, streams: bool) {
         let Some(target) = machine.natives.target else { return };
         let later = &self.later;
-        if self.identity || later.made[usize::from(streams)].get().is_some() {
-            return;
-        }
-        let loss = (elements as f64 * later.loss_ns + later.launch_loss_ns) as u64;
-        let lost = loss + later.lost_ns.fetch_add(loss, Ordering::Relaxed);
-        if !streams && (lost as f64) < machine.tuning.code_ns {
-            return;
-        }
         later.made[usize::from(streams)].get_or_init(|| {
             let (natives, ledger) = (&machine.natives, &machine.code);
             let (expr, params, uniform) = (&later.expr, &later.params, &later.uniform);

@@ -1,5 +1,5 @@
 //! Tuned numbers that the device measures by itself: what handing over a part costs, what waking a thread and copying a byte
-//! cost, and from where on outputs are written past the caches.
+//! cost, from where on outputs are written past the caches and operands of products packed, and when code is generated.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -8,14 +8,19 @@ use std::time::{Duration, Instant};
 use breakeven_ir::Unsupported;
 
 use crate::Tuning;
-use crate::kernels::{Machine, StreamTrial};
+use crate::gemm::Packing;
+use crate::kernels::{CodeTrial, Machine, StreamTrial};
 use crate::team::Team;
 
 /// Names of the numbers in profiles.
 const PART_NS: &str = "part_ns";
 const WAKE_NS: &str = "wake_ns";
 const COPY_NS: &str = "copy_ns";
+const CODE_NS: &str = "code_ns";
 const STREAM_BYTES: &str = "stream_bytes";
+const PACK_ROWS: &str = "pack_rows";
+const PACK_ROWS_OF_FEW_SETS: &str = "pack_rows_of_few_sets";
+const PACK_PANELS: &str = "pack_panels";
 
 /// The numbers in use; they may change between launches.
 #[derive(Debug)]
@@ -24,16 +29,25 @@ pub(crate) struct Tuned {
     part_ns: AtomicU64,
     wake_ns: AtomicU64,
     copy_ns: AtomicU64,
+    code_ns: AtomicU64,
     stream_bytes: AtomicU64,
+    pack_rows: AtomicU64,
+    pack_rows_of_few_sets: AtomicU64,
+    pack_panels: AtomicU64,
 }
 
 impl Tuned {
     pub fn new(tuning: &Tuning) -> Tuned {
+        let bits = |ns: f64| AtomicU64::new(ns.to_bits());
         Tuned {
-            part_ns: AtomicU64::new(tuning.part_ns.to_bits()),
-            wake_ns: AtomicU64::new(tuning.wake_ns.to_bits()),
-            copy_ns: AtomicU64::new(tuning.copy_ns.to_bits()),
+            part_ns: bits(tuning.part_ns),
+            wake_ns: bits(tuning.wake_ns),
+            copy_ns: bits(tuning.copy_ns),
+            code_ns: bits(tuning.code_ns),
             stream_bytes: AtomicU64::new(tuning.stream_bytes),
+            pack_rows: AtomicU64::new(tuning.pack_rows),
+            pack_rows_of_few_sets: AtomicU64::new(tuning.pack_rows_of_few_sets),
+            pack_panels: AtomicU64::new(tuning.pack_panels),
         }
     }
 
@@ -52,21 +66,48 @@ impl Tuned {
         f64::from_bits(self.copy_ns.load(Ordering::Relaxed))
     }
 
+    /// As [`Tuning::code_ns`].
+    pub fn code_ns(&self) -> f64 {
+        f64::from_bits(self.code_ns.load(Ordering::Relaxed))
+    }
+
     /// As [`Tuning::stream_bytes`].
     pub fn stream_bytes(&self) -> u64 {
         self.stream_bytes.load(Ordering::Relaxed)
     }
 
+    /// What products pack, where so many bytes are near.
+    pub fn packing(&self, near_bytes: usize) -> Packing {
+        let least = |count: &AtomicU64| u16::try_from(count.load(Ordering::Relaxed)).unwrap_or(u16::MAX);
+        let rows = least(&self.pack_rows);
+        Packing {
+            rows,
+            rows_of_few_sets: least(&self.pack_rows_of_few_sets),
+            panels: least(&self.pack_panels),
+            near_bytes: if rows == 0 { 0 } else { u16::try_from(near_bytes).unwrap_or(u16::MAX) },
+        }
+    }
+
     /// Takes over what is named and makes sense.
     pub fn adopt(&self, named: &BTreeMap<String, f64>) {
         let number = |name: &str| named.get(name).copied().filter(|x| x.is_finite() && *x > 0.0);
-        for (name, place) in [(PART_NS, &self.part_ns), (WAKE_NS, &self.wake_ns), (COPY_NS, &self.copy_ns)] {
+        let times =
+            [(PART_NS, &self.part_ns), (WAKE_NS, &self.wake_ns), (COPY_NS, &self.copy_ns), (CODE_NS, &self.code_ns)];
+        for (name, place) in times {
             if let Some(ns) = number(name) {
                 place.store(ns.to_bits(), Ordering::Relaxed);
             }
         }
-        if let Some(bytes) = number(STREAM_BYTES) {
-            self.stream_bytes.store(bytes as u64, Ordering::Relaxed);
+        let counts = [
+            (STREAM_BYTES, &self.stream_bytes),
+            (PACK_ROWS, &self.pack_rows),
+            (PACK_ROWS_OF_FEW_SETS, &self.pack_rows_of_few_sets),
+            (PACK_PANELS, &self.pack_panels),
+        ];
+        for (name, place) in counts {
+            if let Some(count) = number(name) {
+                place.store(count as u64, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -82,6 +123,18 @@ pub(crate) fn measure(machine: &Machine, largest_bytes: u64) -> Result<BTreeMap<
     }
     if largest_bytes >= COPIED {
         named.insert(COPY_NS.to_owned(), copy_ns(COPIED as usize));
+    }
+    if let Some(packing) = (largest_bytes >= machine.caches.second as u64).then(|| machine.measure_packing()).flatten()
+    {
+        let counts = [
+            (PACK_ROWS, packing.rows),
+            (PACK_ROWS_OF_FEW_SETS, packing.rows_of_few_sets),
+            (PACK_PANELS, packing.panels),
+        ];
+        named.extend(counts.map(|(name, count)| (name.to_owned(), f64::from(count))));
+    }
+    if let Some(ns) = code_ns(machine)? {
+        named.insert(CODE_NS.to_owned(), ns);
     }
     let mut trials = Vec::new();
     let mut bytes = SMALLEST_STREAM;
@@ -177,6 +230,24 @@ fn copy_ns(bytes: usize) -> f64 {
     times[ROUNDS / 4].max(1.0) / bytes as f64
 }
 
+/// Nanoseconds of estimated loss for which code is generated: what that takes, in the measure of the estimate, which is off by as
+/// much for the chain that is tried as for others.
+fn code_ns(machine: &Machine) -> Result<Option<f64>, Unsupported> {
+    let (mut generating, mut saved, mut estimate) = (f64::INFINITY, f64::NEG_INFINITY, 0.0);
+    for _ in 0..ROUNDS {
+        let Some(mut trial) = CodeTrial::new(machine)? else { return Ok(None) };
+        generating = trial.generate(machine).min(generating);
+        let Some(ns) = trial.saved_ns() else { return Ok(None) };
+        (saved, estimate) = (ns.max(saved), trial.estimate_ns());
+    }
+    Ok(worth_ns(generating, saved, estimate))
+}
+
+/// What takes so long, in the measure of an estimate of what it saves.
+fn worth_ns(takes: f64, saves: f64, estimate: f64) -> Option<f64> {
+    (saves > 0.0).then(|| takes * estimate / saves)
+}
+
 /// Outputs that are tried.
 const SMALLEST_STREAM: u64 = 4 << 20;
 const LARGEST_STREAM: u64 = 64 << 20;
@@ -232,6 +303,12 @@ mod tests {
     }
 
     #[test]
+    fn code_is_worth_what_it_takes_in_the_measure_of_an_estimate() {
+        assert_eq!(worth_ns(20_000.0, 500.0, 250.0), Some(10_000.0));
+        assert_eq!((worth_ns(20_000.0, 0.0, 250.0), worth_ns(20_000.0, -3.0, 250.0)), (None, None));
+    }
+
+    #[test]
     fn a_copy_takes_time_and_no_more_than_a_microsecond_a_byte() {
         let ns = copy_ns(1 << 20);
         assert!(ns > 0.0 && ns < 1_000.0, "{ns}");
@@ -249,14 +326,19 @@ mod tests {
     fn numbers_that_make_no_sense_are_not_adopted() {
         let tuned = Tuned::new(&Tuning::default());
         let named = |part: f64, wake: f64, stream: f64| {
-            let named = [(PART_NS, part), (WAKE_NS, wake), (COPY_NS, wake), (STREAM_BYTES, stream), ("else", 1.0)];
-            BTreeMap::from(named.map(|(name, number)| (name.to_owned(), number)))
+            let times = [(PART_NS, part), (WAKE_NS, wake), (COPY_NS, wake), (CODE_NS, part), ("else", 1.0)];
+            let counts = [(STREAM_BYTES, stream), (PACK_ROWS, stream), (PACK_PANELS, wake)];
+            times.into_iter().chain(counts).map(|(name, number)| (name.to_owned(), number)).collect::<BTreeMap<_, _>>()
         };
-        let now = |tuned: &Tuned| (tuned.part_ns(), tuned.wake_ns(), tuned.copy_ns(), tuned.stream_bytes());
+        let now = |tuned: &Tuned| {
+            let times = (tuned.part_ns(), tuned.wake_ns(), tuned.copy_ns(), tuned.code_ns());
+            (times, tuned.stream_bytes(), tuned.packing(1))
+        };
+        let before = now(&tuned);
         tuned.adopt(&named(f64::NAN, 0.0, -1.0));
-        let usual = Tuning::default();
-        assert_eq!(now(&tuned), (usual.part_ns, usual.wake_ns, usual.copy_ns, usual.stream_bytes));
+        assert_eq!(now(&tuned), before);
         tuned.adopt(&named(700.0, 9000.0, 1e6));
-        assert_eq!(now(&tuned), (700.0, 9000.0, 9000.0, 1_000_000));
+        let packing = Packing { rows: u16::MAX, panels: 9000, ..before.2 };
+        assert_eq!(now(&tuned), ((700.0, 9000.0, 9000.0, 700.0), 1_000_000, packing));
     }
 }

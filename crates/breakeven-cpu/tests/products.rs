@@ -1,9 +1,9 @@
 //! Matrix products of floats by every way they are made, on every instruction set: right within a bound that follows from
-//! their terms, and the same bit by bit for any number of threads.
+//! their terms, and the same bit by bit for any number of threads, whether operands are packed or read where they lie.
 
 mod common;
 
-use breakeven_cpu::{CpuDevice, Isa};
+use breakeven_cpu::{CpuDevice, CpuOptions, Isa, Tuning};
 use breakeven_ir::{DType, Expr, ExprBuilder, Kernel, Layout, MatMul, Operand, Precision, Row, Scalar, Shape};
 use common::{Random, device, run};
 
@@ -60,10 +60,19 @@ fn values(operand: &Operand, bytes: &[u8]) -> Vec<f64> {
     all
 }
 
-/// Devices of one, two and three threads for each instruction set.
+/// Devices of one, two and three threads for each instruction set: one packs operands where that usually pays, one always and
+/// one never.
 fn teams() -> Vec<[CpuDevice; 3]> {
     let sets = Isa::ALL.into_iter().filter(|isa| isa.is_available());
-    sets.map(|isa| [1, 2, 3].map(|threads| device(isa, threads))).collect()
+    sets.map(|isa| [device(isa, 1), packing(isa, 2, 0), packing(isa, 3, u64::MAX)]).collect()
+}
+
+/// A device that packs operands of more than `most` rows or panels.
+fn packing(isa: Isa, threads: usize, most: u64) -> CpuDevice {
+    let packs = Tuning { pack_rows: most, pack_rows_of_few_sets: most, pack_panels: most, ..Tuning::default() };
+    let tuning = Tuning { part_ns: 1.0, wake_ns: 0.0, ..packs };
+    CpuDevice::new(CpuOptions { threads: Some(threads), isa: Some(isa), poison: true, tuning, ..CpuOptions::default() })
+        .expect("it is available")
 }
 
 struct Case {
@@ -113,7 +122,7 @@ fn check(teams: &[[CpuDevice; 3]], case: &Case) {
     let name = format!("{dtype} {m}x{k}x{n} {lie:?} fused {}", case.fused);
     for team in teams {
         let got: Vec<Vec<u8>> = team.iter().map(|d| run(d, &kernel, &bytes).expect("it runs").remove(0)).collect();
-        assert!(got.iter().all(|g| *g == got[0]), "{name}: threads change it on {}", team[0].isa());
+        assert!(got.iter().all(|g| *g == got[0]), "{name}: threads or packing change it on {}", team[0].isa());
         compare(&values(&out, &got[0]), &read, [m, k, n], sums, &format!("{name} on {}", team[0].isa()));
     }
 }

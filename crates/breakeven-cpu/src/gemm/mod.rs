@@ -10,6 +10,7 @@ mod kernel;
 mod masked;
 mod opaque;
 mod pack;
+mod packing;
 mod thin;
 
 use std::ops::Range;
@@ -25,18 +26,13 @@ pub(crate) use element::{Element, LONGEST};
 use kernel::{MOST_ROWS, Next, Strip, StripFn};
 pub(crate) use pack::Lines;
 use pack::{PackLeft, PackRight, pack_left, pack_right, strip_elements};
+pub(crate) use packing::{Packing, measure as measure_packing};
 pub(crate) use thin::{ThinRows, ThinTile};
 
 /// Bytes of a packed line in the longest block of terms: a strip of such lines stays in the first-level cache.
 pub(crate) const DEPTH_BYTES: usize = 2048;
-/// Rows from which on the right operand is packed even where its columns are neighbours.
-const DIRECT_ROWS: usize = 256;
-/// Panels from which on the left operand is packed where its terms are neighbours.
-const DIRECT_PANELS: usize = 4;
 /// Panels of which the last one does not matter.
 const MANY_PANELS: usize = 16;
-/// Rows from which on this is so where the lines of the right operand fall on few sets of the first-level cache.
-const DIRECT_ROWS_OF_FEW_SETS: usize = 96;
 /// Bytes between lines of which a strip's evict each other from the first-level cache: all fall on one of its sets.
 const ONE_SET: usize = 4096;
 /// Bytes between lines of which a panel's do: they fall on a quarter of its sets.
@@ -62,6 +58,8 @@ pub(crate) struct Gemm {
     depth_bytes: usize,
     /// Operands can be read where they lie.
     is_plain: bool,
+    /// Which of them are not, though they can.
+    packing: Packing,
 }
 
 /// The loops for strips.
@@ -167,7 +165,13 @@ impl Gemm {
             pairs: Pairs::NONE,
             depth_bytes: DEPTH_BYTES,
             is_plain,
+            packing: Packing::ALWAYS,
         }
+    }
+
+    /// The same that packs what `packing` says.
+    pub fn with_packing(self, packing: Packing) -> Gemm {
+        Gemm { packing, ..self }
     }
 
     /// The same with panels that fit a result of so many columns: a register alone at its end has too few sums to hide
@@ -213,8 +217,10 @@ impl Gemm {
     /// True when a right operand is better packed for so many rows than read where it lies.
     pub fn packs(&self, rows: usize, right: &Lines) -> bool {
         let few_sets = (right.along.unsigned_abs() * self.width).is_multiple_of(FEW_SETS);
-        let most = if few_sets { DIRECT_ROWS_OF_FEW_SETS } else { DIRECT_ROWS };
-        !self.is_plain || right.across != 1 || rows > most
+        let is_near = || right.lines * right.terms * self.width <= usize::from(self.packing.near_bytes);
+        let most = if few_sets { self.packing.rows_of_few_sets } else { self.packing.rows };
+        let pays = rows > usize::from(most) && (few_sets || !is_near());
+        !self.is_plain || right.across != 1 || pays
     }
 
     /// Bytes of a packed right operand.
@@ -399,8 +405,8 @@ impl Gemm {
 
     /// True when a strip is better packed than read where it lies.
     fn packs_strip(&self, tile: &Tile, lines: &Lines) -> bool {
-        let exceeds = |panels: usize| tile.columns > panels * self.columns;
-        !self.is_plain || exceeds(1) && self.collides(lines) || exceeds(DIRECT_PANELS)
+        let panels = tile.columns.div_ceil(self.columns);
+        !self.is_plain || panels > 1 && self.collides(lines) || panels > usize::from(self.packing.panels)
     }
 
     /// True when the terms of a strip that lies like `lines` evict each other from the first-level cache, or from the TLB.

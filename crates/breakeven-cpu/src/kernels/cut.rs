@@ -54,12 +54,17 @@ impl Fit {
     fn new(caches: Caches) -> Fit {
         let part = caches.second / 8;
         Fit {
-            columns: (caches.second / 2 / DEPTH_BYTES).max(LEAST_COLUMNS),
+            columns: tile_columns(caches),
             side_of_integers: (part / 4).isqrt().next_multiple_of(16),
             near_bytes: part,
             long: caches.first / 3 / 4,
         }
     }
+}
+
+/// Columns of a tile of floats.
+pub(super) fn tile_columns(caches: Caches) -> usize {
+    (caches.second / 2 / DEPTH_BYTES).max(LEAST_COLUMNS)
 }
 
 /// Parts of the terms that are summed by themselves.

@@ -1,6 +1,7 @@
 //! The kernels: each is compiled once and then run over memory that was checked when it was bound.
 
 mod attention;
+mod codes;
 mod conv;
 mod custom;
 mod cut;
@@ -24,7 +25,7 @@ use breakeven_ir::{DType, Expr, Item, Kernel, Layout, MatMul, Operand, Precision
 use smallvec::{SmallVec, smallvec};
 
 use crate::caches::Caches;
-use crate::gemm::{Gemm, Lower};
+use crate::gemm::{Gemm, Lower, Packing, measure_packing};
 use crate::jit::CodeLedger;
 use crate::memory::Store;
 use crate::natives::Natives;
@@ -33,6 +34,7 @@ use crate::team::Team;
 use crate::tuned::Tuned;
 use crate::{Bf16Isa, CpuOptions, Isa, Tuning};
 use attention::CpuAttention;
+pub(crate) use codes::CodeTrial;
 use conv::CpuConv;
 use custom::CpuCustom;
 use gather::CpuGather;
@@ -198,6 +200,16 @@ impl Machine {
         }
         let find = || Lower::new(self.isa, self.bf16.unwrap_or_else(|| Bf16Isa::best(self.isa)));
         self.lower.get_or_init(find).as_ref()?.of(product)
+    }
+
+    /// The way of products of floats.
+    pub fn gemm(&self, dtype: DType) -> Option<Gemm> {
+        self.natives.gemms.get(dtype).map(|gemm| gemm.with_packing(self.tuned.packing(self.caches.first / 2)))
+    }
+
+    /// From where on products pack their operands, measured.
+    pub fn measure_packing(&self) -> Option<Packing> {
+        Some(measure_packing(self.natives.gemms.get(DType::F32)?, cut::tile_columns(self.caches)))
     }
 
     /// Into how many parts work of so many nanoseconds is worth cutting: as many for each of `threads`, a few where some may

@@ -62,7 +62,7 @@ impl Product {
         }
         let sums = if types.a.is_half() { DType::F32 } else { types.a };
         let has_gemm = types.a == types.b && types.sums == sums;
-        if let Some(gemm) = has_gemm.then(|| machine.natives.gemms.get(types.a)).flatten() {
+        if let Some(gemm) = has_gemm.then(|| machine.gemm(types.a)).flatten() {
             return Some(Product::of_floats(gemm, shapes));
         }
         let ways = &machine.natives.integers;

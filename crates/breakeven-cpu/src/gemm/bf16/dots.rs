@@ -8,7 +8,7 @@ use fearless_simd::Simd;
 use super::pack::{Rounded, pack_left, pack_right};
 use crate::gemm::element::Element;
 use crate::gemm::kernel;
-use crate::gemm::{DEPTH_BYTES, Gemm, Pairs, Strips};
+use crate::gemm::{DEPTH_BYTES, Gemm, Packing, Pairs, Strips};
 
 /// Two bf16, the earlier term in the lower half; as a sum, the bits of an f32.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,7 @@ pub(super) fn gemm<F: Rounded, S: Simd>(_: S) -> Gemm {
         pairs: Pairs { terms: 2, whole: 1 },
         depth_bytes: DEPTH_BYTES,
         is_plain: false,
+        packing: Packing::ALWAYS,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::pack::{Rounded, pack_left, pack_right};
 use crate::gemm::kernel::Strip;
-use crate::gemm::{Gemm, Pairs, Strips};
+use crate::gemm::{Gemm, Packing, Pairs, Strips};
 use fearless_simd::Simd;
 
 /// Rows of a tile, sums in each of them, and pairs of terms.
@@ -94,6 +94,7 @@ pub(super) fn gemm<F: Rounded, S: Simd, T: Tiles>(_: S) -> Gemm {
         pairs: Pairs { terms: 2, whole: SIDE },
         depth_bytes: DEPTH_BYTES,
         is_plain: false,
+        packing: Packing::ALWAYS,
     }
 }
 

@@ -8,12 +8,11 @@ use super::super::Machine;
 use super::super::products::{Product, Shapes, Types};
 use super::geometry::Geometry;
 use super::lines::{line, zero};
+use super::tiles::Fit;
 use super::{Stretch, Sums, Unit};
 use crate::blocks::load_run;
 use crate::spare::{Lent, Spare};
 
-/// Bytes of the columns of one tile: they stay in the second-level cache beside the weights.
-const COLUMN_BYTES: usize = 512 << 10;
 /// Most places and output channels of a tile.
 const TILE: usize = 256;
 /// Fewest places of a tile, where there are as many.
@@ -45,7 +44,7 @@ impl Columns {
     /// When there is no product of these types.
     pub fn new(machine: &Machine, k: &ConvKernel, geometry: &Geometry) -> Result<Columns, Unsupported> {
         let (width, terms) = (k.x.dtype.bytes(), geometry.terms());
-        let (outs, places) = (geometry.outs.min(TILE), tile(geometry, width));
+        let (outs, places) = (geometry.outs.min(TILE), tile(geometry, width, Fit::new(machine.caches)));
         let types = Types { a: k.weight.dtype, b: k.x.dtype, sums: k.accumulator() };
         let shapes = Shapes {
             m: outs,
@@ -172,7 +171,7 @@ impl Columns {
 }
 
 /// Places of one tile.
-fn tile(geometry: &Geometry, width: usize) -> usize {
-    let fit = COLUMN_BYTES / (geometry.terms().max(1) * width);
+fn tile(geometry: &Geometry, width: usize, fit: Fit) -> usize {
+    let fit = fit.column_bytes / (geometry.terms().max(1) * width);
     (fit / LEAST * LEAST).clamp(LEAST, TILE).min(geometry.places().max(1))
 }

@@ -200,3 +200,75 @@ impl<'a> UnitRoom<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use breakeven_ir::{DType, Expr, Kernel, Layout, Operand, Sliding};
+
+    use super::*;
+    use crate::caches::Caches;
+    use crate::kernels::compile;
+    use crate::natives::Natives;
+    use crate::program::Scratch;
+    use crate::team::Team;
+    use crate::{CpuOptions, Isa};
+
+    /// 3x3 windows over 40 channels of `[45, 70]`, 40 to 72.
+    fn kernel(dtype: DType) -> Kernel {
+        let dense = |dims: [usize; 5]| Operand::new(dtype, Layout::dense(dims));
+        let along = |count| Sliding { stride: 1, dilation: 1, before: 1, count };
+        Kernel::Conv(ConvKernel {
+            along: [along(45), along(70)].into_iter().collect(),
+            x: dense([1, 1, 40, 45, 70]),
+            weight: dense([1, 72, 40, 3, 3]),
+            post: Expr::identity(dtype),
+            params: Vec::new(),
+            inputs: Vec::new(),
+            out: dense([1, 1, 72, 45, 70]),
+        })
+    }
+
+    /// The bytes of the result on a machine with so much of a second-level cache.
+    fn result(dtype: DType, isa: Isa, second: usize) -> Vec<u8> {
+        let natives = Natives::new(isa).expect("it is available");
+        let machine = Machine {
+            caches: Caches { first: 32 << 10, second },
+            ..Machine::new((isa, natives), Team::new(1, 1), &CpuOptions::default())
+        };
+        let kernel = kernel(dtype);
+        let operands: Vec<&Operand> = kernel.inputs().into_iter().chain(kernel.outputs()).collect();
+        let mut memory: Vec<Scratch> = operands.iter().map(|o| Scratch::of_bytes(o.span_bytes() as usize)).collect();
+        for (operand, memory) in operands.iter().zip(&mut memory) {
+            for at in 0..operand.layout.shape.elements() {
+                let value = f64::from((at as u32).wrapping_mul(2_654_435_761) >> 8) / f64::from(1 << 23) - 1.0;
+                // SAFETY: the memory holds the operand.
+                unsafe {
+                    match dtype {
+                        DType::F32 => memory.start().cast::<f32>().add(at).write(value as f32),
+                        _ => memory.start().cast::<f64>().add(at).write(value),
+                    }
+                }
+            }
+        }
+        let [x, weight, out] = [0, 1, 2].map(|at| memory[at].start());
+        let bound = Bound { inputs: &[x.cast_const(), weight.cast_const()], outputs: &[out], packed: None };
+        let compiled = compile(&machine, &kernel).expect("it is supported");
+        // SAFETY: each operand lies in memory of its own.
+        unsafe {
+            compiled.run(&machine, bound).expect("no custom operation is in it");
+            std::slice::from_raw_parts(out, operands[2].span_bytes() as usize).to_vec()
+        }
+    }
+
+    #[test]
+    fn no_cache_changes_a_result() {
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            for dtype in [DType::F32, DType::F64] {
+                let want = result(dtype, isa, 2 << 20);
+                for second in [128 << 10, 512 << 10, 16 << 20] {
+                    assert!(result(dtype, isa, second) == want, "{dtype} on {isa} with {second} bytes");
+                }
+            }
+        }
+    }
+}

@@ -8,7 +8,7 @@ use breakeven_ir::{ConvKernel, DType};
 use super::super::Machine;
 use super::geometry::Geometry;
 use super::lines::zero;
-use super::tiles::tile;
+use super::tiles::{Fit, tile};
 use super::{Stretch, Sums, Unit};
 use crate::blocks::load_run;
 use crate::domain::BLOCK;
@@ -17,9 +17,8 @@ use crate::shifts::{BringLines, Lines, SLACK, Shifts, SumShifts};
 use crate::spare::{Lent, Spare};
 use seen::Seen;
 
-/// Bytes of the planes of one unit: they stay in the second-level cache beside sums and weights.
-const PLANE_BYTES: usize = 256 << 10;
-/// Bytes that one pass over channels sees for a few registers of places: they stay in the first-level cache.
+/// Bytes that one pass over channels sees for a few registers of places: they stay in the first-level cache, were it the smallest
+/// there is. Passes split sums, which are the same on every machine.
 const SLAB_BYTES: usize = 28 << 10;
 /// Bytes of a line that a pass sees at a time: three of the longest registers, and what they straddle.
 const LINE_BYTES: usize = 256;
@@ -117,7 +116,8 @@ impl Planes {
         let [_, (rows, row_taps), (columns, column_taps)] = g.axes.each_ref().map(phases);
         let reach = |taps: &[(usize, usize)]| taps.iter().map(|t| t.1).max().unwrap_or(0);
         let halo = [reach(&row_taps), reach(&column_taps)];
-        let tile = tile(g, [rows.len(), columns.len()], halo);
+        let fit = Fit::new(machine.caches);
+        let tile = tile(g, [rows.len(), columns.len()], halo, fit);
         let plane = [tile[1] + halo[0], tile[2] + halo[1]];
         // Windows far apart would make planes that are mostly zeros.
         if plane[1] > 2 * tile[2] + SLACK {
@@ -127,7 +127,7 @@ impl Planes {
         let per_channel = odd_lines(g.axes[0].size * rows.len() * columns.len() * area);
         let lines = g.axes[0].size * g.axes[1].size * columns.len();
         let deep = (SLAB_BYTES / (lines * LINE_BYTES)).clamp(1, g.channels);
-        let packed = (PLANE_BYTES / (4 * per_channel) / deep * deep).clamp(deep, g.channels.max(deep));
+        let packed = (fit.plane_bytes / (4 * per_channel) / deep * deep).clamp(deep, g.channels.max(deep));
         let offset = |[a, b, c]: [usize; 3]| {
             let ((row, down), (column, right)) = (row_taps[b], column_taps[c]);
             ((a * rows.len() + row) * columns.len() + column) * area + down * plane[1] + right

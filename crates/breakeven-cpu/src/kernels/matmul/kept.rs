@@ -39,7 +39,7 @@ impl Keeps {
             return None;
         }
         let lower = cut.machine.lower(kernel).map(|(gemm, _)| gemm);
-        let gemm = lower.or_else(|| cut.machine.natives.gemms.get(kernel.b.dtype))?;
+        let gemm = lower.or_else(|| cut.machine.gemm(kernel.b.dtype))?;
         let thin = gemm.for_few_rows(s.m);
         let gemm = thin.unwrap_or_else(|| gemm.for_columns(s.n));
         let order = Order {
