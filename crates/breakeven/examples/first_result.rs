@@ -60,7 +60,8 @@ fn forget_pipelines(folder: &Path) -> Result<(), Failure> {
 
 fn process(folder: &Path, is_software: bool) -> Result<(), Failure> {
     let started = Instant::now();
-    let engine = Engine::builder().software(is_software).cache_folder(folder).build()?;
+    let engine =
+        Engine::builder().software(is_software).cache_folder(folder).deadline(Duration::from_mins(9)).build()?;
     engine.ready(Deadline::after(Duration::from_mins(9)))?;
     let ready = started.elapsed();
     println!("  ready after {ready:.1?}");
