@@ -5,6 +5,7 @@ under the same names: device time in microseconds, lower quartile, TF32 off.
 """
 
 import argparse
+import time
 
 import torch
 import torch.nn.functional as F
@@ -98,6 +99,88 @@ def attentions():
         yield name.replace("attention", "attention composed"), composed, work
 
 
+class Layer(torch.nn.Module):
+    """One of MiniLM's six, as PyTorch's users would write it: fused attention, one product for queries, keys and values."""
+
+    def __init__(self, width=384, inner=1536, heads=12):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.inner, self.outer = torch.nn.Linear(width, inner), torch.nn.Linear(inner, width)
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(width, eps=1e-12) for _ in range(2))
+
+    def forward(self, x, seen):
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        x = self.norms[0](x + self.out(attended.transpose(1, 2).flatten(2)))
+        return self.norms[1](x + self.outer(F.gelu(self.inner(x))))
+
+
+class MiniLM(torch.nn.Module):
+    """Made-up weights in the shapes of all-MiniLM-L6-v2, from token ids to one vector of length 1 for each text."""
+
+    def __init__(self, words=30522, width=384):
+        super().__init__()
+        self.words, self.positions = torch.nn.Embedding(words, width), torch.nn.Embedding(512, width)
+        self.norm = torch.nn.LayerNorm(width, eps=1e-12)
+        self.layers = torch.nn.ModuleList(Layer() for _ in range(6))
+
+    def forward(self, ids, mask):
+        x = self.norm(self.words(ids) + self.positions.weight[: ids.shape[1]])
+        seen = mask[:, None, None, :].bool()
+        for layer in self.layers:
+            x = layer(x, seen)
+        mask = mask[..., None].float()
+        return F.normalize((x * mask).sum(1) / mask.sum(1), dim=-1)
+
+
+def encoders(only):
+    """Token ids in the host's memory to vectors there, as the demo counts it: eager, compiled with CUDA graphs, ONNX Runtime."""
+    model = MiniLM().cuda().eval()
+    compiled = torch.compile(model, mode="reduce-overhead")
+    ways = [("eager", model), ("compiled, CUDA graphs", compiled)]
+    for texts, length in ((1, 16), (8, 32), (32, 64), (32, 128)):
+        ids = torch.randint(0, 30522, (texts, length))
+        mask = torch.ones(texts, length, dtype=torch.long)
+        session = runtime(model, ids, mask)
+        rows = [(way, lambda m=m: m(ids.cuda(), mask.cuda()).cpu()) for way, m in ways]
+        if session:
+            rows.append(("ONNX Runtime, CUDA", lambda: session.run(None, {"ids": ids.numpy(), "mask": mask.numpy()})[0]))
+        with torch.inference_mode():
+            want = model(ids.cuda(), mask.cuda()).cpu()
+            for way, call in rows:
+                name = f"MiniLM {texts}x{length} {way}"
+                if only not in name:
+                    continue
+                assert torch.allclose(torch.as_tensor(call()), want, atol=1e-5), name
+                times, begun = [], time.perf_counter()
+                while time.perf_counter() < begun + 1.2:
+                    started = time.perf_counter()
+                    call()
+                    times.append(1e3 * (time.perf_counter() - started))
+                late = sorted(times[len(times) // 2 :])
+                print(f"  {name:<48} {late[len(late) // 4]:>8.2f} ms", flush=True)
+
+
+def runtime(model, ids, mask):
+    """The model in ONNX Runtime on the GPU, or None with a line that says why."""
+    try:
+        import onnxruntime
+
+        if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+            raise ImportError("this onnxruntime has no CUDA provider")
+        options = {"input_names": ["ids", "mask"], "output_names": ["vectors"], "dynamo": False}
+        torch.onnx.export(model.cpu(), (ids, mask), "/tmp/minilm.onnx", **options)
+        session = onnxruntime.InferenceSession("/tmp/minilm.onnx", providers=["CUDAExecutionProvider"])
+        assert session.get_providers()[0] == "CUDAExecutionProvider", "it fell back to the CPU"
+        return session
+    except Exception as why:  # noqa: BLE001
+        print(f"  ONNX Runtime on CUDA: not measured, {type(why).__name__}: {str(why)[:150]}")
+        return None
+    finally:
+        model.cuda()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="")
@@ -112,6 +195,8 @@ def main():
                 call()
                 us = time_us(graphed(call))
                 print(f"  {name:<40} {us:>10.1f} us  {work / us / 1e6:>8.2f} {unit}", flush=True)
+    if "MiniLM".startswith(only[:6]):
+        encoders(only)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 //! quartile counts.
 #![forbid(unsafe_code)]
 
+pub mod scan;
+
 use std::time::{Duration, Instant};
 
 /// Times of one thing that was measured, sorted.

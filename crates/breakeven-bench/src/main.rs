@@ -4,6 +4,7 @@
 
 mod bare;
 mod host;
+mod overlap;
 mod stream;
 
 use std::time::Duration;
@@ -28,6 +29,7 @@ fn main() -> Result<()> {
         relu_batches(&engine, device.id)?;
         host::parts(&engine, device.id)?;
         stream::all(&engine, device.id)?;
+        overlap::all(&engine, device.id)?;
     }
     let named: Vec<(DeviceId, String)> = devices.into_iter().map(|d| (d.id, d.name)).collect();
     host::all(&engine, &named)?;

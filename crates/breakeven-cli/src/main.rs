@@ -6,6 +6,7 @@ mod model;
 
 use std::process::ExitCode;
 
+use breakeven_study::verdict::Exit;
 use clap::Parser;
 
 /// Runs tensor work where it is cheapest on this machine: the CPU or a GPU, decided by measurement.
@@ -17,7 +18,9 @@ use clap::Parser;
   breakeven devices                          what this machine has, and why something is not used
   breakeven run model.onnx --input x=x.npy   a model where it is cheapest
   breakeven explain model.onnx --random      where each step would run, and why
-  breakeven trace model.onnx --random        when each step was done, for Perfetto"
+  breakeven trace model.onnx --random        when each step was done, for Perfetto
+  breakeven scan --quick                     from which sizes on a GPU pays here, for five operations
+  breakeven compare runs/old runs/new        has anything become slower?"
 )]
 struct Args {
     #[command(subcommand)]
@@ -34,11 +37,9 @@ fn graphics(name: &str) -> Result<breakeven::Graphics, String> {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match args.command.run(args.json) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("breakeven: {error:#}");
-            ExitCode::from(2)
-        }
-    }
+    let exit = args.command.run(args.json).unwrap_or_else(|error| {
+        eprintln!("breakeven: {error:#}");
+        Exit::Usage
+    });
+    ExitCode::from(exit.code())
 }

@@ -67,8 +67,9 @@ impl Engine {
         if self.0.devices.is_waiting() && !is_bound && prospect.could_gain(executable.plan()) {
             self.0.devices.look();
         }
-        if trace.pins.is_empty() && policy.pin.is_none() && policy.frozen.is_none() {
-            plans.small.keep(&trace.graph, &home, (devices.version, self.0.devices.names()), &executable);
+        let is_pinned = !trace.pins.is_empty();
+        if policy.pin.is_none() && policy.frozen.is_none() && (!is_pinned || is_on_host(trace)) {
+            plans.small.keep(&trace.graph, &home, (devices.version, self.0.devices.names()), is_pinned, &executable);
         }
         let (graph, version) = (trace.graph.clone(), devices.version);
         plans.keep(key, Known { graph, home, policy, version, executable: executable.clone() });

@@ -7,7 +7,7 @@ use std::time::Instant;
 use breakeven_device::{HostBytes, Kept, Lent, Timing};
 use breakeven_exec::{Direct, ExecError, Executable, StageTiming};
 use breakeven_ir::{Element, Graph, Layout, Node, NodeId, Op, Row, Shape, Spec};
-use breakeven_plan::{Home, OutputPlace};
+use breakeven_plan::{DeviceId, Home, OutputPlace};
 use smallvec::{SmallVec, smallvec};
 
 use crate::folded::Folded;
@@ -29,6 +29,8 @@ pub(crate) struct Known {
     graph: Graph,
     home: Home,
     version: u64,
+    /// All of it was asked for on the host by name; a plan that came out there by itself does not stand for it, nor the reverse.
+    is_pinned: bool,
     executable: Arc<Executable>,
     /// Names of the devices that there were.
     devices: Arc<[String]>,
@@ -46,8 +48,15 @@ struct Found {
 }
 
 impl Small {
-    /// Keeps a plan that was made without pins, where it can be found here.
-    pub fn keep(&self, graph: &Graph, home: &Home, devices: (u64, Arc<[String]>), executable: &Arc<Executable>) {
+    /// Keeps a plan that was made without pins, or with all of it pinned to the host, where it can be found here.
+    pub fn keep(
+        &self,
+        graph: &Graph,
+        home: &Home,
+        devices: (u64, Arc<[String]>),
+        is_pinned: bool,
+        executable: &Arc<Executable>,
+    ) {
         let (version, devices) = devices;
         let [output] = graph.outputs() else { return };
         if graph.nodes().len() > NODES || executable.direct().is_none() {
@@ -59,6 +68,7 @@ impl Small {
             graph: graph.clone(),
             home: home.clone(),
             version,
+            is_pinned,
             executable: executable.clone(),
             devices,
             keeps: AtomicBool::new(false),
@@ -79,7 +89,8 @@ impl Small {
         tensor.0.is_wanted_again();
         // Held while it is compared, so that what it is computed from stays. Nobody waits for a tensor that holds one of its inputs.
         let state = tensor.0.state();
-        let (Ok(spec), None) = (&tensor.0.spec, tensor.0.pin) else { return None };
+        let (Ok(spec), None | Some(DeviceId::HOST)) = (&tensor.0.spec, tensor.0.pin) else { return None };
+        let is_pinned = tensor.0.pin.is_some();
         let key = match &*state {
             State::Recipe(op, inputs) => key(tag(op), spec, inputs.iter().filter_map(shape_of)),
             // A row's result has the shape of what it takes.
@@ -89,7 +100,8 @@ impl Small {
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let from = all.partition_point(|(k, _)| *k < key);
         let alike = all[from..].iter().take_while(|(k, _)| *k == key).map(|(_, known)| known);
-        let mut now = alike.filter(|known| known.version == version && known.home.is_read(0) == is_read);
+        let is_now = |known: &&Arc<Known>| known.version == version && known.home.is_read(0) == is_read;
+        let mut now = alike.filter(|known| known.is_pinned == is_pinned && is_now(known));
         let mut given = Given::new();
         let known = now.find(|known| {
             given.clear();
@@ -159,7 +171,8 @@ impl Search<'_> {
         if let Some(met) = &self.met[id.index()] {
             return std::ptr::eq(met.at, at).then_some(());
         }
-        if input.0.pin.is_some() || self.met.iter().flatten().any(|met| std::ptr::eq(met.at, at)) {
+        let is_here = input.0.pin.is_none_or(|pin| self.known.is_pinned && pin == DeviceId::HOST);
+        if !is_here || self.met.iter().flatten().any(|met| std::ptr::eq(met.at, at)) {
             return None;
         }
         let recipe = match &input.0.given {

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use breakeven::{Draft, Engine, Tensor};
+use breakeven::{DeviceId, Draft, Engine, Tensor};
 
 struct Counting;
 
@@ -74,6 +74,24 @@ fn one_operation_asks_for_few_blocks() {
     assert!(count <= 1, "{count} blocks besides its node");
     let count = asked(|| _ = a.dot(&b).item::<f32>().expect("it runs"));
     assert!(count <= 1, "{count} blocks besides its node");
+}
+
+#[test]
+fn what_is_asked_for_on_the_host_goes_as_short_a_way() {
+    let engine = engine();
+    let (a, b) = (engine.tensor(&[1.0; 1000], [1000]), engine.tensor(&[2.0; 1000], [1000]));
+    let mut out = vec![0f32; 1000];
+    let here = |t: Tensor| t.on(DeviceId::HOST);
+    let mut read = |t: Tensor| t.read_into(&mut out, engine.deadline()).expect("it runs");
+    // Planned once each; neither plan stands for the other.
+    read(&a + &b);
+    read(here(&a + &b));
+    let [free, named] = [asked(|| read(&a + &b)), asked(|| read(here(&a + &b)))];
+    assert!(named <= free + 1, "{named} blocks, {free} where no device is named: one is for the name");
+    // A part that is named differently is not the same graph.
+    assert_eq!(here(here(&a + &b) * &a).to_vec::<f32>().expect("it runs")[7], 3.0);
+    let missing = (&a + &b).on(DeviceId(9));
+    assert!((&missing * &a).to_vec::<f32>().is_err() && here(&missing * &a).to_vec::<f32>().is_err());
 }
 
 #[test]

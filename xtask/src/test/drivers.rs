@@ -33,6 +33,9 @@ const KNOWN: [Known; 2] = [
     },
 ];
 
+/// Programs that tests start, with what they are asked to see whether they are here; Debian's packages are called like them.
+const PROGRAMS: [(&str, &str); 2] = [("strace", "-V"), ("chromium", "--version")];
+
 const LOADER_PACKAGE: &str = "libvulkan1";
 /// Mesa's OpenGL on the processor: its libraries, and what brings them.
 const OPENGL: [(&str, &str); 3] =
@@ -59,8 +62,10 @@ pub fn prepare(may_install: bool) -> Result<Drivers> {
         println!("not Linux: the tests use the adapters of this system");
         return Ok(Drivers::default());
     }
-    if may_install && install::may_use_apt() && !install::succeeds(Command::new("strace").arg("-V")) {
-        install::apt_install(&["strace"]);
+    let is_missing = |(program, question): &(&str, &str)| !install::succeeds(Command::new(program).arg(question));
+    let programs: Vec<&str> = PROGRAMS.iter().filter(|known| is_missing(known)).map(|(program, _)| *program).collect();
+    if may_install && !programs.is_empty() && install::may_use_apt() {
+        install::apt_install(&programs);
     }
     let mut drivers = find(Path::exists, list_others);
     if !drivers.missing.is_empty() && may_install && install::may_use_apt() {

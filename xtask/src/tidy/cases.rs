@@ -14,8 +14,9 @@ const TABLE: &str = "docs/cases.toml";
 /// The crate whose functions are tests without saying so: each runs on every device.
 const SUITE: &str = "breakeven-conformance";
 
-/// Areas whose cases must be in the table, by first letter: floats, reductions, matmul, graphs, limits, memory. Others may be.
-const AREAS: [&str; 6] = ["F", "R", "M", "G", "L", "P"];
+/// Areas whose cases must be in the table, by first letter: floats, reductions, matmul, graphs, limits, memory,
+/// benchmarks. Others may be.
+const AREAS: [&str; 7] = ["F", "R", "M", "G", "L", "P", "B"];
 
 /// Required cases without an entry, and entries that name no known case, no test or no reason.
 pub fn check(repository: &Repository) -> Vec<Finding> {

@@ -1,0 +1,125 @@
+//! Two programs that measure the same cells in turns: whatever disturbs the machine meets both.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use breakeven_study::Cell;
+use breakeven_study::verdict::{Blocks, Sides};
+
+use super::process::{given, listen, start};
+use super::task::{Line, Measure, Task};
+use super::{Error, Result};
+
+/// A program that carries out tasks.
+#[derive(Debug, Clone)]
+pub struct Contestant {
+    /// Where it is.
+    pub program: PathBuf,
+    /// The arguments that make it take a task.
+    pub arguments: Vec<String>,
+    /// How much longer its calls are made: see [`super::task::Effort::slowed`].
+    pub slowed: f64,
+}
+
+/// Pairs of blocks for each cell of `task`, which names one size: A and B, then B and A, and so on, in two processes that wait while the
+/// other one works.
+pub fn duel(
+    [a, b]: [&Contestant; 2],
+    task: &Measure,
+    pairs: usize,
+    stopped: &dyn Fn() -> bool,
+) -> Result<BTreeMap<Cell, Blocks>> {
+    let mut sides = [Talk::begin(a, task, stopped)?, Talk::begin(b, task, stopped)?];
+    let mut found = BTreeMap::<Cell, Blocks>::new();
+    for pair in 0..pairs {
+        let mut turns = [BTreeMap::new(), BTreeMap::new()];
+        let order = if pair % 2 == 0 { [0, 1] } else { [1, 0] };
+        for side in order {
+            turns[side] = sides[side].turn(stopped)?;
+        }
+        let [of_a, mut of_b] = turns;
+        for (cell, a_ns) in of_a {
+            let blocks = found.entry(cell.clone()).or_default();
+            if let Some(b_ns) = of_b.remove(&cell) {
+                blocks.add(Sides { a_ns: &a_ns, b_ns: &b_ns });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A child that waits between turns.
+struct Talk {
+    child: Child,
+    stdin: ChildStdin,
+    lines: mpsc::Receiver<String>,
+    errors: mpsc::Receiver<String>,
+    silence: Duration,
+}
+
+impl Talk {
+    fn begin(contestant: &Contestant, task: &Measure, stopped: &dyn Fn() -> bool) -> Result<Talk> {
+        let mut child = start(&contestant.program, &contestant.arguments)?;
+        let effort = super::task::Effort { slowed: contestant.slowed, ..task.effort };
+        let task = Task::Turns(Measure { effort, ..task.clone() });
+        let mut stdin = child.stdin.take().expect("it was asked for");
+        let (lines, errors) = (listen(child.stdout.take()), listen(child.stderr.take()));
+        let written = stdin.write_all(&given(&task));
+        let mut talk = Talk { child, stdin, lines, errors, silence: Duration::from_millis(effort.silence_ms) };
+        written.map_err(|_| talk.ended())?;
+        talk.hear(stopped)?;
+        Ok(talk)
+    }
+
+    /// One block of samples of each cell.
+    fn turn(&mut self, stopped: &dyn Fn() -> bool) -> Result<BTreeMap<Cell, Vec<f64>>> {
+        self.stdin.write_all(b"go\n").map_err(|_| self.ended())?;
+        self.hear(stopped)
+    }
+
+    /// What it says until it waits again.
+    fn hear(&mut self, stopped: &dyn Fn() -> bool) -> Result<BTreeMap<Cell, Vec<f64>>> {
+        let (mut found, mut heard) = (BTreeMap::new(), Instant::now());
+        loop {
+            match self.lines.recv_timeout(Duration::from_millis(50)) {
+                Ok(line) => {
+                    heard = Instant::now();
+                    match serde_json::from_str(&line) {
+                        Ok(Line::Ready) => return Ok(found),
+                        Ok(Line::Turn { cell, wall_ns }) => {
+                            found.insert(cell, wall_ns.into_iter().map(|ns| ns as f64).collect());
+                        }
+                        Ok(_) => {}
+                        Err(e) => {
+                            return Err(Error::Refused(format!("a program said what is not understood ({e}): {line}")));
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
+                Err(RecvTimeoutError::Timeout) if stopped() => return Err(Error::Refused("stopped".to_owned())),
+                Err(RecvTimeoutError::Timeout) if heard.elapsed() > self.silence => {
+                    return Err(Error::Refused(format!("a program said nothing for {:.1?}", heard.elapsed())));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    fn ended(&mut self) -> Error {
+        let how = self.child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
+        let said: Vec<String> = self.errors.iter().collect();
+        Error::Refused(format!("a program ended ({how}): {}", said.last().map_or("it said nothing", String::as_str)))
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        // This very child and no other; it may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

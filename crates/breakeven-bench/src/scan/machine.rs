@@ -1,0 +1,142 @@
+//! What machine this is, and the most that its devices reach in the same run: rooflines are drawn by that.
+
+use std::num::NonZero;
+use std::time::Duration;
+
+use breakeven::{DType, Deadline, Device, DeviceKind, DeviceReport, Engine, HostBytes};
+use breakeven_study::{Ceiling, Environment, Mode, StudyDevice};
+use sysinfo::System;
+
+use super::child::{Say, places};
+use super::clock::Clock;
+use super::link::Link;
+use super::subject::Subject;
+use super::task::{Line, Look};
+use super::turn::Place;
+use super::{Result, operation};
+
+/// Rows and columns of the product that tells what a device computes at most.
+const SQUARE: usize = 1024;
+/// Elements of the operands that tell how fast its memory is: more than its caches hold.
+const STREAM: usize = 16 << 20;
+/// Bytes that tell how fast the way to it is.
+const COPY: usize = 64 << 20;
+/// How long each of them is repeated; the fastest counts.
+const TIME: Duration = Duration::from_millis(600);
+
+/// Says what machine this is and, if asked, what its devices reach.
+pub fn look(look: &Look, engine: &Engine, clock: &dyn Clock, say: Say<'_>) -> Result<()> {
+    let places: Vec<Place> = places(engine, &look.devices)?.into_iter().filter(|p| p.device.is_some()).collect();
+    let took_part = |report: &DeviceReport| places.iter().any(|place| place.name == report.name);
+    let devices: Vec<DeviceReport> = engine.devices().into_iter().filter(took_part).collect();
+    say(Line::Machine { environment: environment(&devices, look.setting.threads) })?;
+    for place in places.iter().filter(|_| look.ceilings) {
+        say(Line::Ceiling { ceiling: ceiling(engine, place, clock)? })?;
+    }
+    Ok(())
+}
+
+/// Of all that must be the same before two runs may be compared, in hexadecimal (FNV-1a). The version of the program is not
+/// part of it: to compare versions is what runs are for.
+pub fn fingerprint(environment: &Environment) -> String {
+    let Environment { cpu, cores, threads, isa, os, kernel, governor, devices, .. } = environment;
+    let devices: Vec<String> = devices.iter().map(|d| format!("{} {} {}", d.device, d.backend, d.driver)).collect();
+    let text = format!("{cpu}|{cores}|{threads}|{isa}|{os}|{kernel}|{governor:?}|{}", devices.join("|"));
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3);
+    format!("{:016x}", text.bytes().fold(0xCBF2_9CE4_8422_2325, mix))
+}
+
+fn environment(devices: &[DeviceReport], threads: Option<usize>) -> Environment {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get) as u32;
+    let host = devices.iter().find(|d| d.info.kind == DeviceKind::Cpu);
+    Environment {
+        cpu: processor().unwrap_or_default(),
+        cores,
+        threads: threads.map_or(cores, |n| n as u32),
+        isa: host.map_or(String::new(), |d| d.info.driver.clone()),
+        memory_bytes: memory().unwrap_or(0),
+        os: System::long_os_version().unwrap_or_else(|_| std::env::consts::OS.to_owned()),
+        kernel: System::kernel_version().unwrap_or_default(),
+        governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        is_virtual: std::fs::read_to_string("/proc/cpuinfo").ok().map(|text| text.contains(" hypervisor")),
+        devices: devices.iter().map(device).collect(),
+    }
+}
+
+fn processor() -> Option<String> {
+    let mut system = System::new().ok()?;
+    system.refresh_cpu_list(sysinfo::CpuRefreshKind::nothing());
+    Some(system.cpus().first()?.brand().trim().to_owned())
+}
+
+fn memory() -> Option<u64> {
+    let mut system = System::new().ok()?;
+    system.refresh_memory();
+    Some(system.total_memory())
+}
+
+/// The first line of a small file of the system, where there is one.
+fn line(path: &str) -> Option<String> {
+    Some(std::fs::read_to_string(path).ok()?.lines().next()?.trim().to_owned())
+}
+
+fn device(report: &DeviceReport) -> StudyDevice {
+    let info = &report.info;
+    let kind = match info.kind {
+        DeviceKind::Cpu => "cpu",
+        DeviceKind::IntegratedGpu => "integrated",
+        DeviceKind::Software => "software",
+        DeviceKind::Simulated => "simulated",
+        DeviceKind::DiscreteGpu | DeviceKind::Other => "discrete",
+    };
+    StudyDevice {
+        name: report.name.clone(),
+        device: info.name.clone(),
+        backend: info.backend.clone(),
+        driver: info.driver.clone(),
+        kind: kind.to_owned(),
+    }
+}
+
+fn ceiling(engine: &Engine, place: &Place, clock: &dyn Clock) -> Result<Ceiling> {
+    let (square, stream) = (SQUARE as f64, STREAM as f64);
+    let seconds = |name: &str, size: usize| best(engine, place, name, size, clock);
+    let product = seconds("matmul", SQUARE)?;
+    // Two operands read and one result written.
+    let addition = seconds("add", STREAM)?;
+    let copies = place.device.and_then(|id| engine.device(id)).filter(|_| place.name != "cpu");
+    let copies = copies.map(|device| copy(&device, clock)).transpose()?;
+    Ok(Ceiling {
+        device: place.name.clone(),
+        flops: Some(2.0 * square.powi(3) / product),
+        bytes_per_s: Some(12.0 * stream / addition),
+        upload_bytes_per_s: copies.map(|c| c.0),
+        read_bytes_per_s: copies.map(|c| c.1),
+    })
+}
+
+/// Seconds of the fastest call on resident operands.
+fn best(engine: &Engine, place: &Place, name: &str, size: usize, clock: &dyn Clock) -> Result<f64> {
+    let operation = operation::find(name).expect("an operation of the study");
+    let mut subject = Subject::new(engine, operation, size, DType::F32, 1, Duration::from_secs(20))?;
+    let (begun, mut best) = (clock.now(), f64::MAX);
+    let mut calls = 0;
+    while calls < 3 || clock.since(begun) < TIME {
+        best = best.min(subject.call(Mode::Resident, place.device, clock)?.wall_ns as f64 * 1e-9);
+        calls += 1;
+    }
+    Ok(best)
+}
+
+/// Bytes a second to the device and back, fastest of some copies between it and memory that was touched before.
+fn copy(device: &std::sync::Arc<dyn Device>, clock: &dyn Clock) -> Result<(f64, f64)> {
+    let bytes = HostBytes::from_vec(vec![1u8; COPY]);
+    let mut link = Link::new(device, vec![bytes], COPY as u64)?;
+    let (mut up, mut down) = (f64::MAX, f64::MAX);
+    for _ in 0..8 {
+        let deadline = Deadline::after(Duration::from_secs(20));
+        up = up.min(link.upload(clock, deadline)?.as_secs_f64());
+        down = down.min(link.read(clock, deadline)?.as_secs_f64());
+    }
+    Ok((COPY as f64 / up, COPY as f64 / down))
+}

@@ -1,0 +1,187 @@
+//! The operations of the study: what is computed from which operands at a size.
+
+use breakeven::{Conv, Tensor};
+
+/// One operation that can be measured at many sizes.
+pub struct Operation {
+    /// As users know it.
+    pub name: &'static str,
+    /// Shapes of its operands at a size, which is a number of elements, rows or the like.
+    pub operands: fn(usize) -> Vec<Vec<usize>>,
+    /// What is computed.
+    pub write: fn(&[Tensor]) -> Tensor,
+    /// Sizes that the reports which this project began with printed, or that suit it.
+    pub sizes: &'static [usize],
+    /// Where it comes from.
+    pub suite: Suite,
+    /// Whether its result can take the place of its first operand, so that it can be repeated on its own result.
+    pub chains: bool,
+}
+
+/// Where operations come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suite {
+    /// The reports that this project began with.
+    Seeds,
+    /// Layers of models.
+    Models,
+}
+
+use Suite::{Models, Seeds};
+
+const LINES: &[usize] = &[1_000, 10_000, 100_000, 1_000_000];
+
+const fn unary(name: &'static str, write: fn(&[Tensor]) -> Tensor) -> Operation {
+    Operation { name, operands: |n| vec![vec![n]], write, sizes: LINES, suite: Seeds, chains: true }
+}
+
+const fn binary(name: &'static str, write: fn(&[Tensor]) -> Tensor) -> Operation {
+    Operation { name, operands: |n| vec![vec![n], vec![n]], write, sizes: LINES, suite: Seeds, chains: true }
+}
+
+const fn folded(name: &'static str, write: fn(&[Tensor]) -> Tensor) -> Operation {
+    Operation { name, operands: |n| vec![vec![n]], write, sizes: LINES, suite: Seeds, chains: false }
+}
+
+/// All of them, in the order of reports.
+pub static OPERATIONS: &[Operation] = &[
+    Operation {
+        sizes: &[1_000, 10_000, 20_000, 100_000, 200_000, 1_000_000, 2_000_000],
+        ..binary("add", |x| &x[0] + &x[1])
+    },
+    binary("mul", |x| &x[0] * &x[1]),
+    Operation { operands: |n| vec![vec![n], vec![n]], ..folded("dot", |x| x[0].dot(&x[1])) },
+    unary("relu", |x| x[0].relu()),
+    unary("leaky_relu", |x| x[0].leaky_relu(0.01)),
+    unary("elu", |x| x[0].elu(1.0)),
+    unary("clip", |x| x[0].clip(-0.2, 0.3)),
+    unary("sigmoid", |x| x[0].sigmoid()),
+    unary("tanh", |x| x[0].tanh()),
+    unary("silu", |x| x[0].silu()),
+    unary("gelu", |x| x[0].gelu()),
+    unary("exp", |x| x[0].exp()),
+    unary("softmax", |x| x[0].softmax(-1)),
+    unary("log_softmax", |x| x[0].log_softmax(-1)),
+    folded("sum", |x| x[0].sum(0)),
+    folded("mean", |x| x[0].mean(0)),
+    folded("max", |x| x[0].max(0)),
+    Operation {
+        name: "matmul",
+        operands: |n| vec![vec![n, n], vec![n, n]],
+        write: |x| x[0].matmul(&x[1]),
+        sizes: &[32, 64, 100, 128, 256, 500, 512, 1_000, 1_024],
+        suite: Seeds,
+        chains: true,
+    },
+    Operation {
+        name: "conv2d",
+        operands: |n| vec![vec![1, 3, n, n], vec![16, 3, 3, 3]],
+        write: |x| x[0].conv(&x[1], None, &Conv::default()),
+        sizes: &[32, 64, 128, 256, 512],
+        suite: Seeds,
+        chains: false,
+    },
+    Operation {
+        name: "many_small_adds",
+        operands: |n| vec![vec![n], vec![n]],
+        write: in_parts,
+        sizes: &[20_000, 200_000, 2_000_000],
+        suite: Seeds,
+        chains: false,
+    },
+    Operation {
+        name: "encoder_layer",
+        operands: encoder_operands,
+        write: encoder_layer,
+        sizes: &[16, 64, 256, 1_024, 4_096],
+        suite: Models,
+        chains: true,
+    },
+    Operation {
+        name: "mlp",
+        operands: |n| vec![vec![n, WIDTH], vec![4 * WIDTH, WIDTH], vec![WIDTH, 4 * WIDTH]],
+        write: |x| x[0].linear(&x[1], None).gelu().linear(&x[2], None).layer_norm(None, None, 1e-5),
+        sizes: &[1, 16, 64, 256, 1_024, 4_096],
+        suite: Models,
+        chains: true,
+    },
+];
+
+/// Width of `MiniLM`'s layers, of its heads, and tokens of one text.
+const WIDTH: usize = 384;
+const HEAD: usize = 32;
+const LENGTH: usize = 16;
+
+/// Tokens of texts of 16, and the weights of a layer: queries, keys and values, what follows attention, and two of a perceptron.
+fn encoder_operands(tokens: usize) -> Vec<Vec<usize>> {
+    let mut shapes = vec![vec![tokens, WIDTH]];
+    shapes.extend(std::iter::repeat_n(vec![WIDTH, WIDTH], 4));
+    shapes.extend([vec![4 * WIDTH, WIDTH], vec![WIDTH, 4 * WIDTH]]);
+    shapes
+}
+
+/// One of `MiniLM`'s layers, without its biases.
+fn encoder_layer(x: &[Tensor]) -> Tensor {
+    let texts = x[0].shape()[0] / LENGTH;
+    let heads = |t: Tensor| t.reshape([texts, LENGTH, WIDTH / HEAD, HEAD]).transpose(1, 2);
+    let [q, k, v] = [1, 2, 3].map(|weight| heads(x[0].linear(&x[weight], None)));
+    let attended = q.attention(&k, &v, None).transpose(1, 2).reshape([texts * LENGTH, WIDTH]);
+    let seen = (&x[0] + attended.linear(&x[4], None)).layer_norm(None, None, 1e-12);
+    let fed = seen.linear(&x[5], None).gelu().linear(&x[6], None);
+    (seen + fed).layer_norm(None, None, 1e-12)
+}
+
+/// Pieces of `many_small_adds`.
+const PIECES: usize = 20;
+
+/// The sum of two operands as twenty additions of their parts, to be held against one addition.
+fn in_parts(x: &[Tensor]) -> Tensor {
+    let n = x[0].shape()[0];
+    let part = |tensor: &Tensor, i: usize| tensor.slice(0, i * n / PIECES..(i + 1) * n / PIECES);
+    let sums: Vec<Tensor> = (0..PIECES).map(|i| part(&x[0], i) + part(&x[1], i)).collect();
+    breakeven::concat(&sums.iter().collect::<Vec<_>>(), 0)
+}
+
+impl Operation {
+    /// Elements of its largest operand at a size.
+    pub fn elements(&self, size: usize) -> u64 {
+        let elements = |shape: &Vec<usize>| shape.iter().map(|&n| n as u64).product();
+        (self.operands)(size).iter().map(elements).max().unwrap_or(0)
+    }
+
+    /// The largest size, of at most `most`, at which its largest operand has no more than so many elements.
+    pub fn size_of(&self, elements: u64, most: usize) -> usize {
+        let (mut fits, mut exceeds) = (1, most + 1);
+        while fits + 1 < exceeds {
+            let middle = usize::midpoint(fits, exceeds);
+            if self.elements(middle) <= elements { fits = middle } else { exceeds = middle }
+        }
+        fits
+    }
+}
+
+/// The one of this name.
+pub fn find(name: &str) -> Option<&'static Operation> {
+    OPERATIONS.iter().find(|operation| operation.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_found_from_elements() {
+        let size_of = |name: &str, elements| find(name).unwrap().size_of(elements, 1_000_000);
+        assert_eq!(size_of("relu", 5_000), 5_000);
+        assert_eq!((size_of("matmul", 10_000), size_of("matmul", 10_200)), (100, 100));
+        assert_eq!(size_of("relu", 2_000_000), 1_000_000);
+    }
+
+    #[test]
+    fn names_are_those_of_one_operation() {
+        for operation in OPERATIONS {
+            assert!(std::ptr::eq(find(operation.name).unwrap(), operation), "{}", operation.name);
+            assert!(operation.sizes.is_sorted(), "{}", operation.name);
+        }
+    }
+}

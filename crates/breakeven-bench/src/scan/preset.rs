@@ -1,0 +1,174 @@
+//! Which cells a study has: presets, and what of them is asked for.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use breakeven_study::Mode;
+
+use super::operation::{OPERATIONS, Operation, Suite};
+use super::task::Effort;
+use super::{Error, Result, child, operation};
+
+/// How much of the study is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preset {
+    /// Five operations, a minute.
+    Quick,
+    /// The operations and sizes of the reports that this project began with.
+    Seeds,
+    /// Layers of models.
+    Models,
+}
+
+/// What of a preset is measured; an empty list takes all of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Operations by name.
+    pub operations: Vec<String>,
+    /// Sizes, as operations count them.
+    pub sizes: Option<RangeInclusive<usize>>,
+    /// Types of elements; f32 when none.
+    pub dtypes: Vec<String>,
+    /// Ways of calling.
+    pub modes: Vec<Mode>,
+}
+
+/// What one child process measures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// The operation.
+    pub operation: &'static str,
+    /// Type of its elements.
+    pub dtype: String,
+    /// Sizes.
+    pub sizes: Vec<usize>,
+    /// Ways of calling.
+    pub modes: Vec<Mode>,
+}
+
+/// Repetitions of an operation on its own result.
+const CHAIN: Mode = Mode::Chain(16);
+/// Operations of [`Preset::Quick`]: one of each kind.
+const QUICK: [&str; 5] = ["add", "gelu", "sum", "softmax", "matmul"];
+
+/// The groups of a preset that a filter leaves; fails where nothing is left or a name means nothing.
+pub fn groups(preset: Preset, filter: &Filter) -> Result<Vec<Group>> {
+    for name in &filter.operations {
+        operation::find(name).ok_or_else(|| Error::operation(name))?;
+    }
+    let dtypes = if filter.dtypes.is_empty() { vec!["f32".to_owned()] } else { filter.dtypes.clone() };
+    for dtype in &dtypes {
+        child::dtype(dtype)?;
+    }
+    let of = |operation: &'static Operation| dtypes.iter().map(move |dtype| group(operation, dtype, preset, filter));
+    let wanted = OPERATIONS.iter().filter(|operation| is_wanted(operation, preset, filter));
+    let groups: Vec<Group> = wanted.flat_map(of).filter(|g| !g.sizes.is_empty() && !g.modes.is_empty()).collect();
+    if groups.is_empty() { Err(Error::Nothing) } else { Ok(groups) }
+}
+
+fn is_wanted(operation: &Operation, preset: Preset, filter: &Filter) -> bool {
+    if !filter.operations.is_empty() {
+        return filter.operations.iter().any(|name| name == operation.name);
+    }
+    match preset {
+        Preset::Quick => QUICK.contains(&operation.name),
+        Preset::Seeds => operation.suite == Suite::Seeds,
+        Preset::Models => operation.suite == Suite::Models,
+    }
+}
+
+fn group(operation: &'static Operation, dtype: &str, preset: Preset, filter: &Filter) -> Group {
+    let all: &[Mode] = match preset {
+        Preset::Seeds => &[Mode::Host, Mode::Upload, Mode::Resident, CHAIN, Mode::Copy, Mode::Kernel],
+        Preset::Quick | Preset::Models => &[Mode::Host, Mode::Resident],
+    };
+    let modes = if filter.modes.is_empty() { all } else { &filter.modes[..] };
+    let modes = modes.iter().copied().filter(|mode| operation.chains || !matches!(mode, Mode::Chain(_)));
+    let is_in = |size: &usize| filter.sizes.as_ref().is_none_or(|sizes| sizes.contains(size));
+    let sizes = operation
+        .sizes
+        .iter()
+        .copied()
+        .filter(is_in)
+        .filter(|size| preset != Preset::Quick || is_quick(operation, *size));
+    Group { operation: operation.name, dtype: dtype.to_owned(), sizes: sizes.collect(), modes: modes.collect() }
+}
+
+/// Every second size is enough to see where a curve goes.
+fn is_quick(operation: &Operation, size: usize) -> bool {
+    operation.sizes.iter().position(|s| *s == size).is_some_and(|i| i % 2 == 0) || operation.sizes.len() <= 4
+}
+
+/// What each size of each group may take, so that all of them together take about `total` with `places` devices.
+pub fn effort(groups: &[Group], total: Duration) -> Effort {
+    let sizes: u32 = groups.iter().map(|group| group.sizes.len() as u32).sum();
+    // A third goes into starting processes, checking results and waking devices.
+    let each = total.mul_f64(0.65) / sizes.max(1);
+    Effort {
+        rounds: 5,
+        block: 5,
+        budget_ms: each.as_millis() as u64,
+        warm_up_ms: 40,
+        deadline_ms: 20_000,
+        silence_ms: 150_000,
+        slowed: 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(preset: Preset, filter: &Filter) -> Vec<&'static str> {
+        groups(preset, filter).unwrap().iter().map(|group| group.operation).collect()
+    }
+
+    #[test]
+    fn presets_have_what_they_promise() {
+        assert_eq!(names(Preset::Quick, &Filter::default()), ["add", "gelu", "softmax", "sum", "matmul"]);
+        let seeds = groups(Preset::Seeds, &Filter::default()).unwrap();
+        for name in [
+            "add",
+            "mul",
+            "dot",
+            "relu",
+            "leaky_relu",
+            "elu",
+            "clip",
+            "sigmoid",
+            "tanh",
+            "silu",
+            "gelu",
+            "softmax",
+            "log_softmax",
+            "sum",
+            "mean",
+        ] {
+            let group = seeds.iter().find(|group| group.operation == name).unwrap();
+            let printed = [1_000, 10_000, 100_000, 1_000_000];
+            assert!(printed.iter().all(|size| group.sizes.contains(size)), "{name}: {:?}", group.sizes);
+        }
+        for name in ["matmul", "conv2d", "many_small_adds"] {
+            assert!(seeds.iter().any(|group| group.operation == name), "{name}");
+        }
+        assert!(names(Preset::Models, &Filter::default()).contains(&"encoder_layer"));
+    }
+
+    #[test]
+    fn filters_leave_what_they_name_and_refuse_what_they_do_not_know() {
+        let filter = Filter { operations: vec!["tanh".into()], sizes: Some(5_000..=200_000), ..Filter::default() };
+        let [group] = &groups(Preset::Quick, &filter).unwrap()[..] else { panic!("one operation") };
+        assert!(group.sizes.iter().all(|size| (5_000..=200_000).contains(size)) && !group.sizes.is_empty());
+        let wrong = Filter { operations: vec!["tahn".into()], ..Filter::default() };
+        assert!(groups(Preset::Quick, &wrong).unwrap_err().to_string().contains("tanh"));
+        let nothing = Filter { sizes: Some(7..=8), ..Filter::default() };
+        assert!(groups(Preset::Quick, &nothing).unwrap_err().to_string().contains("nothing is left"));
+    }
+
+    #[test]
+    fn what_does_not_repeat_on_its_own_result_has_no_chain() {
+        let seeds = groups(Preset::Seeds, &Filter::default()).unwrap();
+        let has_chain = |name: &str| seeds.iter().find(|g| g.operation == name).unwrap().modes.contains(&CHAIN);
+        assert!(has_chain("relu") && has_chain("matmul") && !has_chain("sum") && !has_chain("conv2d"));
+    }
+}

@@ -1,0 +1,133 @@
+//! Child processes: started with a task, listened to line by line, and ended when they are late.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use super::task::{Line, Task};
+
+/// How a child ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// It did all it was asked for.
+    Done,
+    /// It said why it could not go on.
+    Refused(String),
+    /// It ended by itself: an exit code or a signal.
+    Crashed(String),
+    /// It said nothing for too long, and was ended.
+    Hung(Duration),
+    /// The run is to stop, and it was ended.
+    Stopped,
+}
+
+/// How long a child may be silent, and whether the run goes on.
+pub struct Watch<'a> {
+    /// Longest silence.
+    pub silence: Duration,
+    /// Whether somebody asked to stop.
+    pub stopped: &'a dyn Fn() -> bool,
+}
+
+/// Runs `program` with these arguments, gives it the task, and hands every line to `hear` as it comes.
+pub fn run(
+    program: &Path,
+    arguments: &[String],
+    task: &Task,
+    watch: &Watch<'_>,
+    hear: &mut dyn FnMut(Line),
+) -> std::io::Result<Ending> {
+    let mut child = start(program, arguments)?;
+    // A child that ends without reading says more by how it ended.
+    let _ = child.stdin.take().map(|mut stdin| stdin.write_all(&given(task)));
+    let (lines, errors) = (listen(child.stdout.take()), listen(child.stderr.take()));
+    let ending = follow(&mut child, &lines, watch, hear)?;
+    Ok(match ending {
+        Ending::Crashed(how) => crashed(how, &errors.try_iter().collect::<Vec<_>>()),
+        other => other,
+    })
+}
+
+/// Starts a child whose three streams are pipes.
+pub fn start(program: &Path, arguments: &[String]) -> std::io::Result<Child> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // An interrupt of the terminal is for the parent, which then ends the child and leaves the run readable.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    command.spawn()
+}
+
+/// The line that a child is given first.
+pub fn given(task: &Task) -> Vec<u8> {
+    let mut line = serde_json::to_vec(task).expect("a task is plain data");
+    line.push(b'\n');
+    line
+}
+
+/// Lines of a pipe, read by a thread that ends with it: a silent child must not hold up the parent.
+pub fn listen(pipe: Option<impl std::io::Read + Send + 'static>) -> mpsc::Receiver<String> {
+    let (send, lines) = mpsc::channel();
+    if let Some(pipe) = pipe {
+        std::thread::spawn(move || {
+            BufReader::new(pipe).lines().map_while(Result::ok).try_for_each(|line| send.send(line))
+        });
+    }
+    lines
+}
+
+fn follow(
+    child: &mut Child,
+    lines: &mpsc::Receiver<String>,
+    watch: &Watch<'_>,
+    hear: &mut dyn FnMut(Line),
+) -> std::io::Result<Ending> {
+    let mut heard = Instant::now();
+    loop {
+        // Short waits, since a request to stop comes from elsewhere.
+        match lines.recv_timeout(Duration::from_millis(50)) {
+            Ok(line) => {
+                heard = Instant::now();
+                match serde_json::from_str(&line) {
+                    Ok(line) => hear(line),
+                    Err(e) => hear(Line::Note { text: format!("a child said what is not understood ({e}): {line}") }),
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(ending(child.wait()?)),
+            Err(RecvTimeoutError::Timeout) if (watch.stopped)() => return end(child, Ending::Stopped),
+            Err(RecvTimeoutError::Timeout) if heard.elapsed() > watch.silence => {
+                return end(child, Ending::Hung(heard.elapsed()));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// Ends this very child, and no other.
+fn end(child: &mut Child, how: Ending) -> std::io::Result<Ending> {
+    // It may have ended meanwhile.
+    let _ = child.kill();
+    child.wait()?;
+    Ok(how)
+}
+
+/// The exit code of a child that wrote its reason to its standard error.
+pub const REFUSED: u8 = 2;
+
+fn ending(status: ExitStatus) -> Ending {
+    match status.code() {
+        Some(0) => Ending::Done,
+        _ => Ending::Crashed(status.to_string()),
+    }
+}
+
+fn crashed(how: String, said: &[String]) -> Ending {
+    let last = said.iter().rev().find(|line| !line.trim().is_empty()).cloned();
+    match last {
+        Some(why) if how.ends_with(&format!(": {REFUSED}")) => Ending::Refused(why),
+        Some(why) => Ending::Crashed(format!("{how}; it said: {why}")),
+        None => Ending::Crashed(how),
+    }
+}

@@ -1,0 +1,229 @@
+//! The parent: one child process after another, every finished cell on disk at once, and what failed as rows.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use breakeven_study::folder::{Event, Facts, Recorded, RunWriter};
+use breakeven_study::{Ceiling, Cell, Environment, Sample, Status, sizes_to_add};
+
+use super::preset::Group;
+use super::process::{self, Ending, Watch};
+use super::task::{Effort, Line, Look, Measure, Setting, Task};
+use super::{Error, Result, operation};
+
+/// What a study measures and how its processes are started.
+#[derive(Debug, Clone)]
+pub struct Study {
+    /// The program that carries out a [`Task`] given on its standard input, and the arguments that make it do so.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// What is measured.
+    pub groups: Vec<Group>,
+    /// Devices by name; all, and the engine's own choice, when there are none.
+    pub devices: Vec<String>,
+    /// How long and how often.
+    pub effort: Effort,
+    /// How engines are built.
+    pub setting: Setting,
+    /// From which order and operands follow.
+    pub seed: u64,
+}
+
+/// What happens while a study runs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Progress {
+    /// A cell is worked on; so many sizes of all are done.
+    At {
+        /// The cell.
+        cell: Cell,
+        /// Groups done.
+        done: usize,
+        /// All groups.
+        all: usize,
+    },
+    /// A cell ended, and is on disk.
+    Done(Cell, Status),
+    /// Something that a reader should know.
+    Note(String),
+}
+
+/// Sizes that are added near each crossing.
+const NEARER: usize = 2;
+/// How often a group is begun again without the cell that ended its process.
+const ATTEMPTS: usize = 8;
+/// Asks a child what machine this is.
+pub fn look(study: &Study, ceilings: bool, stopped: &dyn Fn() -> bool) -> Result<(Environment, Vec<Ceiling>)> {
+    let task = Task::Look(Look { devices: study.devices.clone(), ceilings, setting: study.setting.clone() });
+    let (mut machine, mut found) = (None, Vec::new());
+    let watch = Watch { silence: silence(study), stopped };
+    let ending = process::run(&study.program, &study.arguments, &task, &watch, &mut |line| match line {
+        Line::Machine { environment } => machine = Some(environment),
+        Line::Ceiling { ceiling } => found.push(ceiling),
+        _ => {}
+    })?;
+    match (ending, machine) {
+        (Ending::Done, Some(environment)) => Ok((environment, found)),
+        (Ending::Refused(why), _) => Err(Error::Refused(why)),
+        (ending, _) => Err(Error::Refused(format!("the process that looks at this machine ended: {ending:?}"))),
+    }
+}
+
+/// Measures every group of `study` that `writer` does not have yet; ends early, with what there is, once `stopped` says so.
+pub fn run(
+    study: &Study,
+    writer: &mut RunWriter,
+    stopped: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(Progress),
+) -> Result<()> {
+    let mut runner = Runner { study, writer, begun: Instant::now(), open: Vec::new(), stopped, tell };
+    runner.groups(&study.groups)
+}
+
+/// The groups again, with sizes near where the faster device changes, as the run folder shows them so far.
+pub fn nearer(groups: &[Group], recorded: &Recorded) -> Vec<Group> {
+    let sizes = sizes_to_add(recorded, NEARER);
+    let near = |group: &Group| {
+        let elements = sizes.get(&(group.operation.to_owned(), group.dtype.clone()))?;
+        let operation = operation::find(group.operation)?;
+        let most = *group.sizes.iter().max()?;
+        let sizes: BTreeSet<usize> = elements.iter().map(|n| operation.size_of(*n, most)).collect();
+        let new: Vec<usize> = sizes.into_iter().filter(|size| !group.sizes.contains(size)).collect();
+        (!new.is_empty()).then(|| Group { sizes: new, ..group.clone() })
+    };
+    groups.iter().filter_map(near).collect()
+}
+
+fn silence(study: &Study) -> Duration {
+    Duration::from_millis(study.effort.silence_ms)
+}
+
+struct Runner<'a> {
+    study: &'a Study,
+    writer: &'a mut RunWriter,
+    begun: Instant,
+    /// Cells of the child that is running, the one that it works on last, with their numbers in the folder.
+    open: Vec<(Cell, u32)>,
+    stopped: &'a dyn Fn() -> bool,
+    tell: &'a mut dyn FnMut(Progress),
+}
+
+impl Runner<'_> {
+    /// One after the other, in random order.
+    fn groups(&mut self, groups: &[Group]) -> Result<()> {
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        crate::shuffle(&mut order, &mut (self.study.seed | 1));
+        for (done, &i) in order.iter().enumerate() {
+            if (self.stopped)() {
+                break;
+            }
+            self.group(&groups[i], done)?;
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, group: &Group, done: usize) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            match self.attempt(group, done)? {
+                Ending::Done | Ending::Stopped => return Ok(()),
+                Ending::Refused(why) => return self.note(format!("{} {}: {why}", group.operation, group.dtype)),
+                Ending::Crashed(how) => self.blame(Status::Crash, &how, group)?,
+                Ending::Hung(silence) => self.blame(Status::Timeout, &format!("silent for {silence:.1?}"), group)?,
+            }
+        }
+        self.note(format!("{} {}: given up after {ATTEMPTS} processes", group.operation, group.dtype))
+    }
+
+    /// One child over everything of the group that is not finished.
+    fn attempt(&mut self, group: &Group, done: usize) -> Result<Ending> {
+        self.open.clear();
+        let task = Task::Measure(self.task(group));
+        let watch = Watch { silence: silence(self.study), stopped: self.stopped };
+        let (program, arguments) = (self.study.program.clone(), self.study.arguments.clone());
+        let (all, mut wrong) = (self.study.groups.len(), None);
+        let ending = process::run(&program, &arguments, &task, &watch, &mut |line| {
+            if wrong.is_none() {
+                wrong = self.hear(line, done, all).err();
+            }
+        })?;
+        match wrong {
+            Some(error) => Err(error),
+            None if (self.stopped)() => Ok(Ending::Stopped),
+            None => Ok(ending),
+        }
+    }
+
+    fn task(&self, group: &Group) -> Measure {
+        let is_of_it = |cell: &&Cell| cell.operation == group.operation && cell.dtype == group.dtype;
+        Measure {
+            operation: group.operation.to_owned(),
+            dtype: group.dtype.clone(),
+            sizes: group.sizes.clone(),
+            devices: self.study.devices.clone(),
+            modes: group.modes.clone(),
+            without: self.writer.finished().iter().filter(is_of_it).cloned().collect(),
+            seed: self.study.seed,
+            effort: self.study.effort,
+            setting: self.study.setting.clone(),
+        }
+    }
+
+    fn hear(&mut self, line: Line, done: usize, all: usize) -> Result<()> {
+        match line {
+            Line::Begun { cell } => {
+                self.begin(&cell)?;
+                (self.tell)(Progress::At { cell, done, all });
+            }
+            Line::Done { cell, facts, samples } => self.finish(&cell, *facts, &samples)?,
+            Line::Sentinel { round, wall_ns } => self.writer.record(self.at(), Event::Sentinel { round, wall_ns })?,
+            Line::Ceiling { ceiling } => self.writer.record(self.at(), Event::Ceiling(ceiling))?,
+            Line::Note { text } => self.note(text)?,
+            Line::Machine { .. } | Line::Turn { .. } | Line::Ready => {}
+        }
+        Ok(())
+    }
+
+    /// The cell that is worked on now moves to the end of the open ones.
+    fn begin(&mut self, cell: &Cell) -> Result<()> {
+        let known = self.open.iter().position(|(open, _)| open == cell);
+        let entry = match known {
+            Some(i) => self.open.remove(i),
+            None => (cell.clone(), self.writer.begin(self.at(), cell)?),
+        };
+        self.open.push(entry);
+        Ok(())
+    }
+
+    fn finish(&mut self, cell: &Cell, facts: Facts, samples: &[Sample]) -> Result<()> {
+        self.begin(cell)?;
+        let (_, id) = self.open.pop().expect("it was begun");
+        let status = facts.status;
+        self.writer.samples(id, samples)?;
+        self.writer.finish(self.at(), id, cell, facts)?;
+        (self.tell)(Progress::Done(cell.clone(), status));
+        Ok(())
+    }
+
+    /// The cell that a process was working on when it ended is a row of its own; the others are measured by another process.
+    fn blame(&mut self, status: Status, why: &str, group: &Group) -> Result<()> {
+        match self.open.pop() {
+            Some((cell, id)) => {
+                self.writer.finish(self.at(), id, &cell, Facts::failed(status, why))?;
+                (self.tell)(Progress::Done(cell, status));
+                Ok(())
+            }
+            None => self.note(format!("{} {}: its process ended before any cell: {why}", group.operation, group.dtype)),
+        }
+    }
+
+    fn note(&mut self, text: String) -> Result<()> {
+        self.writer.record(self.at(), Event::Note { text: text.clone() })?;
+        (self.tell)(Progress::Note(text));
+        Ok(())
+    }
+
+    fn at(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,240 @@
+//! One cell while it is measured: its turns, what it ran, and how it ended.
+
+use std::time::Duration;
+
+use breakeven::{DeviceError, DeviceId, DeviceReport, Engine, Error};
+use breakeven_plan::Step;
+use breakeven_study::folder::Facts;
+use breakeven_study::stats::{Kept, StopRule, should_stop};
+use breakeven_study::{Cell, Flag, Flags, Mode, Pool, Sample, Status, Stop};
+
+use super::clock::Clock;
+use super::subject::Subject;
+use super::task::Effort;
+
+/// Where a cell runs.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its name in cells: "cpu", "vulkan:0", "auto".
+    pub name: String,
+    /// The device that is forced; `None` leaves it to the engine.
+    pub device: Option<DeviceId>,
+    /// Whether its clock may have been lowered while others had their turns.
+    pub rests: bool,
+}
+
+/// A cell that gets its turns.
+pub struct Turn {
+    /// Where.
+    pub place: Place,
+    /// Its samples so far.
+    pub samples: Vec<Sample>,
+    /// Which cell it is.
+    pub cell: Cell,
+    /// What will be said of it in the end.
+    pub facts: Facts,
+    /// Calls that failed; a cell with any earns no time.
+    failed: u64,
+    pool_before: Option<Pool>,
+}
+
+/// When a cell is known well enough: within 1% at 95% confidence, or as well as this machine allows.
+const ENOUGH: StopRule = StopRule { least: 25, narrow: 0.01, stable: 0.1, budget_ns: 1 };
+
+/// A result that is wrong by more than this share of the largest element is wrong.
+fn tolerance(dtype: &str) -> f64 {
+    match dtype {
+        "f64" => 1e-12,
+        "f16" => 4e-3,
+        "bf16" => 3e-2,
+        _ => 2e-5,
+    }
+}
+
+impl Turn {
+    /// Of a cell that was not tried yet.
+    pub fn new(cell: Cell, place: Place) -> Turn {
+        Turn { place, samples: Vec::new(), cell, facts: Facts::of(Status::Ok), failed: 0, pool_before: None }
+    }
+
+    /// Whether it still gets turns.
+    pub fn is_open(&self) -> bool {
+        self.facts.status == Status::Ok && self.facts.stop.is_none()
+    }
+
+    /// The first calls: the result is compared with `wanted`, and what ran is put down. Nothing of it is a sample.
+    pub fn check(&mut self, subject: &mut Subject<'_>, engine: &Engine, wanted: &[f64], clock: &dyn Clock) {
+        let mode = self.cell.mode;
+        let got = match subject.compute(Mode::Host, self.place.device) {
+            Ok(got) => got,
+            Err(error) => return self.end(&error),
+        };
+        if let Some(why) = difference(&got, wanted, tolerance(&self.cell.dtype)) {
+            self.facts.status = Status::Wrong;
+            self.facts.why = Some(why);
+            return;
+        }
+        self.facts.checksum = Some(checksum(&got));
+        match subject.call_in_parts(mode, self.place.device, clock) {
+            Ok((_, report)) => self.put_down(&report, engine),
+            Err(error) => return self.end(&error),
+        }
+        if matches!(mode, Mode::Chain(_)) {
+            match subject.compute(mode, self.place.device) {
+                Ok(last) => self.facts.degenerate = Some(degenerate(&last)),
+                Err(error) => self.end(&error),
+            }
+        }
+        self.pool_before = pool(engine, self.place.device);
+    }
+
+    fn put_down(&mut self, report: &breakeven::Report, engine: &Engine) {
+        let plan = &report.plan;
+        let kernel = |step: &Step| if let Step::Run { launch, .. } = step { Some(launch.kernel.work()) } else { None };
+        let work = plan.steps.iter().filter_map(kernel).fold((0, 0), |(f, b), w| (f + w.flops, b + w.bytes));
+        (self.facts.flops, self.facts.bytes) = (Some(work.0), Some(work.1));
+        self.facts.predicted_ns = (plan.predicted.seconds > 0.0).then_some(plan.predicted.seconds * 1e9);
+        let used = report.devices_used();
+        let told = |d: DeviceReport| {
+            let info = &d.info;
+            let is_used = used.contains(&d.name.as_str());
+            is_used.then(|| format!("{}, {} ({}, {})", d.name, info.name, info.backend, info.driver))
+        };
+        let devices: Vec<String> = engine.devices().into_iter().filter_map(told).collect();
+        let paths = plan.decisions.iter().filter_map(|d| d.products.clone());
+        let said: Vec<String> = devices.into_iter().chain(paths).chain(report.replanned.iter().cloned()).collect();
+        self.facts.ran = Some(said.join("; "));
+        if self.place.device.is_some() && used.iter().any(|name| *name != self.place.name) {
+            self.facts.status = Status::Lost;
+            self.facts.why = Some(format!("it ran on {} instead", used.join(" and ")));
+        }
+    }
+
+    /// A block of samples, after as many untimed calls as wake the device.
+    pub fn take(&mut self, subject: &mut Subject<'_>, round: u32, effort: &Effort, clock: &dyn Clock) {
+        let mode = self.cell.mode;
+        let awake = clock.now() + Duration::from_millis(if self.place.rests { effort.warm_up_ms } else { 0 });
+        let mut index = 0;
+        while index == 0 || clock.now() < awake {
+            match subject.call(mode, self.place.device, clock) {
+                // The first of all are kept, flagged, for whoever wants to see them.
+                Ok(sample) if round == 0 && index < effort.block => {
+                    self.samples.push(Sample { round, index, flags: Flags::NONE.with(Flag::WarmUp), ..sample });
+                }
+                Ok(_) => {}
+                Err(error) => return self.fail(&error),
+            }
+            index += 1;
+        }
+        for index in 0..effort.block {
+            match subject.call(mode, self.place.device, clock) {
+                Ok(sample) => self.samples.push(slowed(Sample { round, index, ..sample }, effort.slowed, clock)),
+                Err(error) => self.fail(&error),
+            }
+        }
+        if let Ok((sample, _)) = subject.call_in_parts(mode, self.place.device, clock) {
+            self.samples.push(Sample { round, index: effort.block, flags: Flags::NONE.with(Flag::InParts), ..sample });
+        }
+    }
+
+    /// One call from the host's memory to the host's memory, timed from `begun` on.
+    pub fn take_once(&mut self, subject: &mut Subject<'_>, begun: Duration, clock: &dyn Clock) {
+        match subject.call(Mode::Host, self.place.device, clock) {
+            Ok(_) => {
+                let wall_ns = clock.nanoseconds_since(begun);
+                self.samples.push(Sample { wall_ns, ..Sample::default() });
+                self.facts.stop = Some(Stop::Budget);
+            }
+            Err(error) => self.end(&error),
+        }
+    }
+
+    /// Decides whether it needs no more turns, or gets none since the time is up.
+    pub fn settle(&mut self, is_late: bool, seed: u64) {
+        let spent_ns = if is_late { ENOUGH.budget_ns } else { 0 };
+        self.facts.stop = should_stop(&Kept::of(&self.samples).wall_ns(), spent_ns, &ENOUGH, seed);
+    }
+
+    /// Everything that was found.
+    pub fn finish(mut self, engine: &Engine) -> (Cell, Facts, Vec<Sample>) {
+        if self.failed > 0 && self.facts.status == Status::Ok {
+            let calls = self.samples.len() as u64 + self.failed;
+            let why = format!("{} of {calls} calls failed", self.failed);
+            self.facts.why = Some(self.facts.why.map_or(why.clone(), |last| format!("{why}; the last: {last}")));
+            self.facts.status = Status::Lost;
+        }
+        let after = pool(engine, self.place.device);
+        self.facts.pool = self.pool_before.zip(after).map(|(before, after)| Pool {
+            hits: after.hits - before.hits,
+            misses: after.misses - before.misses,
+            bytes: after.bytes,
+        });
+        (self.cell, self.facts, self.samples)
+    }
+
+    /// A call failed; the cell goes on, so that it is known how often that happens, unless there is no hope.
+    fn fail(&mut self, error: &Error) {
+        self.failed += 1;
+        self.facts.why = Some(error.to_string());
+        if self.failed > 20 {
+            self.end(error);
+        }
+    }
+
+    fn end(&mut self, error: &Error) {
+        self.facts.status = status(error);
+        self.facts.why = Some(error.to_string());
+    }
+}
+
+/// A call that takes longer by this share of what it took: by waiting, as slower code would.
+fn slowed(sample: Sample, by: f64, clock: &dyn Clock) -> Sample {
+    if by <= 0.0 {
+        return sample;
+    }
+    let (begun, extra) = (clock.now(), (sample.wall_ns as f64 * by) as u64);
+    while clock.nanoseconds_since(begun) < extra {
+        std::hint::spin_loop();
+    }
+    Sample { wall_ns: sample.wall_ns + clock.nanoseconds_since(begun), ..sample }
+}
+
+fn status(error: &Error) -> Status {
+    match error {
+        Error::Call(_) | Error::Placement(_) => Status::Unsupported,
+        Error::Device { source: DeviceError::Timeout { .. }, .. } => Status::Timeout,
+        _ => Status::Lost,
+    }
+}
+
+/// In words, where `got` is not `wanted`.
+fn difference(got: &[f64], wanted: &[f64], tolerance: f64) -> Option<String> {
+    if got.len() != wanted.len() {
+        return Some(format!("{} elements instead of {}", got.len(), wanted.len()));
+    }
+    let size = wanted.iter().fold(0.0f64, |most, x| most.max(x.abs())).max(1e-30);
+    let is_wrong =
+        |(got, want): &(&f64, &f64)| (*got - *want).abs() > tolerance * size || got.is_nan() != want.is_nan();
+    let (i, (got, want)) = got.iter().zip(wanted).enumerate().find(|(_, pair)| is_wrong(pair))?;
+    Some(format!("element {i} is {got} instead of {want}"))
+}
+
+/// FNV-1a over the elements as f32, which is what all of these types have in common.
+fn checksum(numbers: &[f64]) -> String {
+    let bytes = numbers.iter().flat_map(|&x| (x as f32).to_bits().to_le_bytes());
+    format!(
+        "{:016x}",
+        bytes.fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3))
+    )
+}
+
+/// The share of elements that are denormal or not finite: such data is computed at another speed.
+fn degenerate(numbers: &[f64]) -> f64 {
+    let is_odd = |x: &&f64| !x.is_finite() || (**x != 0.0 && x.abs() < f64::from(f32::MIN_POSITIVE));
+    numbers.iter().filter(is_odd).count() as f64 / numbers.len().max(1) as f64
+}
+
+fn pool(engine: &Engine, device: Option<DeviceId>) -> Option<Pool> {
+    let counters = engine.device(device?)?.memory().pool;
+    Some(Pool { hits: counters.hits, misses: counters.misses, bytes: counters.live_bytes + counters.pooled_bytes })
+}

@@ -1,0 +1,152 @@
+//! Studies whose child processes crash, hang, refuse or say nonsense: every finished row stays, and what failed is a row.
+#![cfg(unix)]
+
+use std::cell::Cell as Counter;
+use std::path::PathBuf;
+
+use breakeven_bench::scan::preset::Group;
+use breakeven_bench::scan::study::{Progress, Study, run};
+use breakeven_bench::scan::task::{Effort, Setting};
+use breakeven_study::folder::{Recorded, RunWriter, read};
+use breakeven_study::{Environment, Manifest, ManifestSchema, Mode, Status};
+
+/// A folder that goes away with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("breakeven-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        Folder(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A study of one group whose children are this script of a shell; `$1` is a file of its own.
+fn study(script: &str, folder: &Folder) -> Study {
+    let group = Group { operation: "relu", dtype: "f32".to_owned(), sizes: vec![1000], modes: vec![Mode::Host] };
+    let note = folder.0.with_extension("note").display().to_string();
+    Study {
+        program: PathBuf::from("/bin/sh"),
+        arguments: vec!["-c".to_owned(), format!("read task; {script}"), "child".to_owned(), note],
+        groups: vec![group],
+        devices: vec!["cpu".to_owned()],
+        effort: Effort {
+            rounds: 1,
+            block: 1,
+            budget_ms: 1,
+            warm_up_ms: 0,
+            deadline_ms: 1000,
+            silence_ms: 1500,
+            slowed: 0.0,
+        },
+        setting: Setting::default(),
+        seed: 1,
+    }
+}
+
+fn manifest() -> Manifest {
+    Manifest {
+        schema: ManifestSchema {},
+        started: "2026-11-29T00:00:00Z".to_owned(),
+        version: "0".to_owned(),
+        arguments: vec![],
+        seed: 1,
+        fingerprint: "0".to_owned(),
+        environment: Environment::default(),
+    }
+}
+
+fn cell(device: &str) -> String {
+    format!(r#"{{"operation":"relu","elements":1000,"shape":"1000","dtype":"f32","device":"{device}","mode":"host"}}"#)
+}
+
+fn begun(device: &str) -> String {
+    format!(r#"echo '{{"line":"begun","cell":{}}}'; "#, cell(device))
+}
+
+fn done(device: &str) -> String {
+    let sample = r#"{"round":0,"index":0,"wall_ns":5000,"flags":""}"#;
+    format!(r#"echo '{{"line":"done","cell":{},"facts":{{"status":"ok"}},"samples":[{sample}]}}'; "#, cell(device))
+}
+
+fn outcome(name: &str, script: &str) -> Recorded {
+    let folder = Folder::new(name);
+    let mut writer = RunWriter::create(&folder.0, &manifest()).unwrap();
+    run(&study(script, &folder), &mut writer, &|| false, &mut |_| ()).unwrap();
+    let _ = std::fs::remove_file(folder.0.with_extension("note"));
+    read(&folder.0).unwrap()
+}
+
+fn statuses(recorded: &Recorded) -> Vec<(&str, Status, usize)> {
+    recorded.cells.iter().map(|c| (c.cell.device.as_str(), c.facts.status, c.samples.len())).collect()
+}
+
+#[test]
+fn a_child_that_is_killed_is_a_row_and_the_others_are_measured_by_the_next_one() {
+    let first = format!("{}{}{}kill -9 $$", begun("a"), done("a"), begun("b"));
+    let second = format!("{}{}", begun("c"), done("c"));
+    let recorded = outcome("killed", &format!("if [ -e $1 ]; then {second} else touch $1; {first}; fi"));
+    let want = [("a", Status::Ok, 1), ("b", Status::Crash, 0), ("c", Status::Ok, 1)];
+    assert_eq!(statuses(&recorded), want);
+    let why = recorded.cells[1].facts.why.as_deref().unwrap();
+    assert!(why.contains("signal: 9"), "{why}");
+}
+
+#[test]
+fn a_child_that_hangs_is_ended_and_is_a_row() {
+    let script =
+        format!("if [ -e $1 ]; then exit 0; fi; touch $1; {}{}{}exec sleep 1000", begun("a"), done("a"), begun("b"));
+    let begun = std::time::Instant::now();
+    let recorded = outcome("hangs", &script);
+    assert_eq!(statuses(&recorded), [("a", Status::Ok, 1), ("b", Status::Timeout, 0)]);
+    assert!(begun.elapsed().as_secs() < 60, "the silence was waited for and no more");
+}
+
+#[test]
+fn a_child_that_crashes_each_time_is_given_up() {
+    let recorded = outcome("crashes", "echo it broke >&2; exit 3");
+    assert!(recorded.cells.is_empty());
+    assert!(recorded.notes.iter().any(|note| note.contains("it broke")), "{:?}", recorded.notes);
+    assert!(recorded.notes.iter().any(|note| note.contains("given up")), "{:?}", recorded.notes);
+}
+
+#[test]
+fn a_child_that_refuses_is_asked_once() {
+    let recorded = outcome("refuses", "echo there is no such device >&2; exit 2");
+    let notes: Vec<&String> = recorded.notes.iter().filter(|note| note.contains("no such device")).collect();
+    assert_eq!(notes.len(), 1, "{:?}", recorded.notes);
+}
+
+#[test]
+fn what_is_not_understood_is_noted_and_nothing_else_is_lost() {
+    let recorded = outcome("nonsense", &format!("{}echo rubbish; {}", begun("a"), done("a")));
+    assert_eq!(statuses(&recorded), [("a", Status::Ok, 1)]);
+    assert!(recorded.notes.iter().any(|note| note.contains("rubbish")), "{:?}", recorded.notes);
+}
+
+#[test]
+fn a_study_that_is_stopped_keeps_what_is_finished_and_goes_on_where_it_was() {
+    let folder = Folder::new("stopped");
+    let mut writer = RunWriter::create(&folder.0, &manifest()).unwrap();
+    let script = format!("{}{}{}exec sleep 1000", begun("a"), done("a"), begun("b"));
+    let finished = Counter::new(0);
+    let count = |progress: Progress| finished.set(finished.get() + usize::from(matches!(progress, Progress::Done(..))));
+    run(&study(&script, &folder), &mut writer, &|| finished.get() > 0, &mut { count }).unwrap();
+    drop(writer);
+    assert_eq!(statuses(&read(&folder.0).unwrap()), [("a", Status::Ok, 1)]);
+    let mut writer = RunWriter::resume(&folder.0, &manifest()).unwrap();
+    // The child is told what there is already.
+    let script = format!(
+        "case \"$task\" in *'\"without\":[{{'*'\"device\":\"a\"'*) {}{};; *) exit 2;; esac",
+        begun("b"),
+        done("b")
+    );
+    run(&study(&script, &folder), &mut writer, &|| false, &mut |_| ()).unwrap();
+    assert_eq!(statuses(&read(&folder.0).unwrap()), [("a", Status::Ok, 1), ("b", Status::Ok, 1)]);
+}

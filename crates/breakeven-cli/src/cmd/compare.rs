@@ -1,0 +1,194 @@
+//! `breakeven compare`: has anything become slower? The gate for a pipeline.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use breakeven_bench::scan::duel::{Contestant, duel};
+use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups};
+use breakeven_bench::scan::task::{Effort, Measure, Setting};
+use breakeven_study::folder::read;
+use breakeven_study::verdict::{
+    Blocks, Exit, Rule, Rules, Verdict, compare_runs, confirm, exit_of, judge, noise_floor, passes_gate,
+};
+use breakeven_study::{Cell, Mode};
+use serde_json::{Value, json};
+
+use super::report::summary;
+
+/// Arguments of `compare`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  breakeven compare runs/old runs/new              two runs of `scan`
+  breakeven compare --bin old/breakeven --bin new/breakeven --only gelu,matmul
+                                                   two programs that take turns: finds smaller changes
+  breakeven compare --self-test                    can this machine tell at all?
+
+Exit codes: 0 nothing is slower, 1 something is, 2 the call is wrong, 3 nothing can be shown here,
+4 something that was measured before is missing, 5 the runs are of different machines.")]
+pub struct Compare {
+    /// Two run folders: what is held against, and what is judged.
+    #[arg(num_args = 2, conflicts_with = "bin")]
+    runs: Vec<PathBuf>,
+    /// Two programs that measure in turns, the one that is judged last.
+    #[arg(long, num_args = 1)]
+    bin: Vec<PathBuf>,
+    /// This program with itself, which must be no difference, and with itself made 10% slower, which must be found.
+    #[arg(long, conflicts_with_all = ["bin", "runs"])]
+    self_test: bool,
+    /// Percent by which a time may differ.
+    #[arg(long, default_value_t = 3.0)]
+    threshold: f64,
+    /// Compare runs of different machines all the same.
+    #[arg(long)]
+    across_machines: bool,
+    /// A file that says which devices may be used for which operations and sizes; the run that is judged is held against it.
+    #[arg(long)]
+    rules: Option<PathBuf>,
+    /// Operations that programs are compared on.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Devices that they use.
+    #[arg(long, value_delimiter = ',', default_value = "cpu")]
+    device: Vec<String>,
+    /// Ways of calling.
+    #[arg(long, value_delimiter = ',', default_value = "host")]
+    mode: Vec<Mode>,
+    /// Pairs of blocks for each cell: 20 find 10% on a loaded machine, 100 find 5%.
+    #[arg(long, default_value_t = 40)]
+    pairs: usize,
+}
+
+/// Verdicts and what they mean together.
+struct Found {
+    verdicts: Vec<(Cell, Verdict)>,
+    notes: Vec<String>,
+    exit: Exit,
+}
+
+impl Compare {
+    /// Judge every cell; the exit code says the worst.
+    pub fn run(&self, as_json: bool) -> anyhow::Result<Exit> {
+        let rule = Rule { threshold: self.threshold / 100.0, ..Rule::default() };
+        if self.self_test {
+            return self.test_itself(&rule, as_json);
+        }
+        let found = match (&self.runs[..], &self.bin[..]) {
+            ([a, b], []) => self.of_runs([a, b], &rule)?,
+            ([], [a, b]) => {
+                let [a, b] = [a, b].map(|program| contestant(program.clone(), 0.0));
+                self.of_programs([&a, &b], &rule)?
+            }
+            _ => bail!("two run folders, or two programs by --bin, or --self-test"),
+        };
+        found.print(as_json);
+        Ok(found.exit)
+    }
+
+    fn of_runs(&self, [a, b]: [&PathBuf; 2], rule: &Rule) -> anyhow::Result<Found> {
+        let runs = [read(a)?, read(b)?];
+        if runs[0].manifest.fingerprint != runs[1].manifest.fingerprint && !self.across_machines {
+            let note = "the runs are of different machines; --across-machines compares them all the same".to_owned();
+            return Ok(Found { verdicts: Vec::new(), notes: vec![note], exit: Exit::Mismatch });
+        }
+        let comparison = compare_runs(&runs[0], &runs[1], rule, self.across_machines)?;
+        let broken = self.broken(b)?;
+        let exit = comparison.exit(rule).and(if broken.is_empty() { Exit::Ok } else { Exit::Failed });
+        Ok(Found { verdicts: comparison.verdicts, notes: [comparison.notes, broken].concat(), exit })
+    }
+
+    /// Rows of the run that is judged that ran where they must not.
+    fn broken(&self, run: &Path) -> anyhow::Result<Vec<String>> {
+        let Some(path) = &self.rules else { return Ok(Vec::new()) };
+        let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let rules = Rules::parse(&text)?;
+        let summary = summary(run)?;
+        Ok(summary.runs.iter().flat_map(|run| rules.broken(&run.cells)).map(|broken| broken.what).collect())
+    }
+
+    /// Programs in turns; what seems slower or faster is measured again in fresh processes before it is said.
+    fn of_programs(&self, [a, b]: [&Contestant; 2], rule: &Rule) -> anyhow::Result<Found> {
+        let (mut verdicts, mut floors) = (Vec::new(), Blocks::default());
+        for task in self.tasks()? {
+            let again = || duel([a, b], &task, self.pairs, &|| false);
+            let mut confirmed = None;
+            for (cell, blocks) in again()? {
+                let first = judge(&blocks, rule);
+                let verdict = match first {
+                    Verdict::Slower(_) | Verdict::Faster(_) => {
+                        let second = if let Some(second) = &confirmed { second } else { confirmed.insert(again()?) };
+                        confirm(first, &second.get(&cell).map_or(Verdict::Missing, |blocks| judge(blocks, rule)))
+                    }
+                    other => other,
+                };
+                verdicts.push((cell, verdict));
+            }
+            floors.append(duel([a, a], &task, self.pairs.div_ceil(4), &|| false)?.into_values());
+        }
+        let floor = noise_floor(&floors, rule.seed);
+        let is_quiet = floor.is_none_or(|floor| passes_gate(floor, rule));
+        let exit = exit_of(verdicts.iter().map(|(_, verdict)| verdict), rule.threshold);
+        let note = floor.map(|floor| format!("a program with itself differs by {:.1}% here", 100.0 * floor));
+        let exit = if is_quiet { exit } else { Exit::Inconclusive };
+        Ok(Found { verdicts, notes: note.into_iter().collect(), exit })
+    }
+
+    /// One task for each size, so that two processes wait for each other as shortly as they can.
+    fn tasks(&self) -> anyhow::Result<Vec<Measure>> {
+        let filter = Filter { operations: self.only.clone(), modes: self.mode.clone(), ..Filter::default() };
+        let groups = groups(Preset::Quick, &filter)?;
+        let effort = Effort { rounds: 1, ..effort(&groups, std::time::Duration::ZERO) };
+        let sizes = groups.iter().flat_map(|group| group.sizes.iter().map(move |size| (group, *size)));
+        Ok(sizes.map(|(group, size)| self.task(group, size, effort)).collect())
+    }
+
+    fn task(&self, group: &Group, size: usize, effort: Effort) -> Measure {
+        Measure {
+            operation: group.operation.to_owned(),
+            dtype: group.dtype.clone(),
+            sizes: vec![size],
+            devices: self.device.clone(),
+            modes: group.modes.clone(),
+            without: Vec::new(),
+            seed: 1,
+            effort,
+            setting: Setting::default(),
+        }
+    }
+
+    /// Nothing must be found where nothing is, and 10% where 10% is.
+    fn test_itself(&self, rule: &Rule, as_json: bool) -> anyhow::Result<Exit> {
+        let program = std::env::current_exe()?;
+        let same = contestant(program.clone(), 0.0);
+        let slower = contestant(program, 0.10);
+        let none = self.of_programs([&same, &same], rule)?;
+        let ten = self.of_programs([&same, &slower], rule)?;
+        let is_found = |found: &Found| found.verdicts.iter().filter(|(_, v)| matches!(v, Verdict::Slower(_))).count();
+        let (alarms, caught, cells) = (is_found(&none), is_found(&ten), ten.verdicts.len());
+        if as_json {
+            println!("{}", json!({ "cells": cells, "false_alarms": alarms, "found_of_10_percent": caught }));
+        } else {
+            none.print(false);
+            ten.print(false);
+            println!("the same: {alarms} of {cells} called slower; 10% slower: {caught} of {cells} found");
+        }
+        let exit = if alarms == 0 && caught == cells { Exit::Ok } else { Exit::Failed };
+        Ok(if none.exit == Exit::Inconclusive { Exit::Inconclusive } else { exit })
+    }
+}
+
+impl Found {
+    fn print(&self, as_json: bool) {
+        if as_json {
+            let verdict = |(cell, verdict): &(Cell, Verdict)| json!({ "cell": cell, "found": verdict });
+            let verdicts: Vec<Value> = self.verdicts.iter().map(verdict).collect();
+            println!("{}", json!({ "exit": self.exit.code(), "verdicts": verdicts, "notes": self.notes }));
+            return;
+        }
+        self.verdicts.iter().for_each(|(cell, verdict)| println!("{cell}: {verdict}"));
+        self.notes.iter().for_each(|note| println!("note: {note}"));
+    }
+}
+
+fn contestant(program: PathBuf, slowed: f64) -> Contestant {
+    Contestant { program, arguments: vec!["scan-child".to_owned()], slowed }
+}

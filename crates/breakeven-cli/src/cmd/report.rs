@@ -1,0 +1,107 @@
+//! `breakeven report`: what a run folder says, as pages and tables.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use breakeven_study::folder::{read, read_summary, write_file};
+use breakeven_study::merge::merge;
+use breakeven_study::report::{REPORTS, report};
+use breakeven_study::{Source, Summary, SummarySchema, published, summarize};
+use serde_json::json;
+
+/// Arguments of `report`.
+#[derive(Debug, clap::Args)]
+pub struct Report {
+    /// A run folder, or a summary.json.
+    run: PathBuf,
+    /// Only this one: html, markdown, csv or json. All are written when none is named.
+    #[arg(long)]
+    format: Option<String>,
+    /// Write it here; into the run folder otherwise. `-` is the standard output.
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Set the tables that others published beside it, marked as theirs.
+    #[arg(long)]
+    published: bool,
+}
+
+impl Report {
+    /// Compute the summary anew from the raw samples, and write what is asked for.
+    pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        let mut summary = summary(&self.run)?;
+        if self.published {
+            summary = merge(vec![summary, Summary { schema: SummarySchema {}, runs: published::runs() }])?;
+        }
+        let files = match &self.format {
+            Some(name) => vec![one(name, &summary, &self.place(name)?)?],
+            None if self.output.is_some() => bail!("--output wants a --format: html, markdown, csv or json"),
+            None => all(&summary, &folder_of(&self.run))?,
+        };
+        if as_json {
+            println!("{}", json!({ "files": files }));
+        } else if self.output.as_deref() != Some(Path::new("-")) {
+            say(&summary, &files);
+        }
+        Ok(())
+    }
+
+    fn place(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let known = || REPORTS.iter().map(|r| r.name).collect::<Vec<_>>().join(", ");
+        let report = report(name).with_context(|| format!("there is no report `{name}`; known are {}", known()))?;
+        Ok(self.output.clone().unwrap_or_else(|| folder_of(&self.run).join(report.file)))
+    }
+}
+
+fn folder_of(run: &Path) -> PathBuf {
+    if run.is_dir() { run.to_path_buf() } else { run.parent().unwrap_or(Path::new(".")).to_path_buf() }
+}
+
+/// The summary of a run folder, computed from its raw samples, or one that was written before.
+pub fn summary(run: &Path) -> anyhow::Result<Summary> {
+    if !run.is_dir() {
+        return Ok(read_summary(run)?);
+    }
+    if !run.join(breakeven_study::folder::names::MANIFEST).exists() {
+        // What `merge` writes is a folder with a summary alone.
+        return read_summary(run).with_context(|| format!("{} is no run folder", run.display()));
+    }
+    let recorded = read(run)?;
+    let id = format!("{}-{}", recorded.manifest.started.replace(':', ""), &recorded.manifest.fingerprint);
+    let held = |cells: &[_]| published::held_against("", cells);
+    Ok(Summary { schema: SummarySchema {}, runs: vec![summarize(&recorded, &id, Source::Measured, held)] })
+}
+
+/// Every report, into `folder`.
+pub fn all(summary: &Summary, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    REPORTS.iter().map(|report| one(report.name, summary, &folder.join(report.file))).collect()
+}
+
+fn one(name: &str, summary: &Summary, to: &Path) -> anyhow::Result<PathBuf> {
+    let text = (report(name).context("it was looked up")?.make)(summary);
+    if to == Path::new("-") {
+        print!("{text}");
+    } else {
+        write_file(to, &text)?;
+    }
+    Ok(to.to_path_buf())
+}
+
+/// The findings, and where to read more.
+pub fn say(summary: &Summary, files: &[PathBuf]) {
+    for run in &summary.runs {
+        println!("{} ({:?}, noise floor {:.1}%)", run.id, run.noise.verdict, 100.0 * run.noise.floor);
+        for found in &run.break_even {
+            println!(
+                "  {:<18} {:<5} {:<9} {:<10} {}",
+                found.operation,
+                found.dtype,
+                found.mode.to_string(),
+                found.gpu,
+                found.verdict
+            );
+        }
+    }
+    for file in files {
+        println!("wrote {}", file.display());
+    }
+}

@@ -1,0 +1,222 @@
+//! `breakeven scan`: the break-even study of this machine.
+
+use std::io::Write;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use breakeven::Settings;
+use breakeven_bench::scan::preset::{Filter, Preset, effort, groups};
+use breakeven_bench::scan::study::{Progress, Study, look, nearer, run};
+use breakeven_bench::scan::task::{Setting, Task};
+use breakeven_bench::scan::{HostClock, child, fingerprint};
+use breakeven_study::folder::{Event, RunWriter, read};
+use breakeven_study::verdict::Exit;
+use breakeven_study::{Manifest, ManifestSchema, Mode, Status};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
+
+use super::report::{all, say, summary};
+
+/// Arguments of `scan`.
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line, which exclude each other")]
+pub struct Scan {
+    /// Five operations in a minute: the default.
+    #[arg(long, group = "preset")]
+    quick: bool,
+    /// The operations and sizes of the reports that this project began with; some ten minutes.
+    #[arg(long, group = "preset")]
+    seeds: bool,
+    /// Layers of models.
+    #[arg(long, group = "preset")]
+    models: bool,
+    /// Only these operations: gelu,matmul.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Only these sizes: 1000..100000.
+    #[arg(long, value_parser = sizes)]
+    sizes: Option<RangeInclusive<usize>>,
+    /// Types of elements: f32,f16,bf16,f64.
+    #[arg(long, value_delimiter = ',')]
+    dtype: Vec<String>,
+    /// Ways of calling: host, upload, resident, chain-16, idle-100, copy, kernel, first, cold.
+    #[arg(long, value_delimiter = ',')]
+    mode: Vec<Mode>,
+    /// Only these devices, by the names that `breakeven devices` shows; `auto` is the engine's own choice.
+    #[arg(long, value_delimiter = ',')]
+    device: Vec<String>,
+    /// Drivers that compute on the processor take part too.
+    #[arg(long)]
+    software: bool,
+    /// Look for GPUs through this interface alone: vulkan, metal, dx12 or gl.
+    #[arg(long)]
+    backend: Option<String>,
+    /// Threads of the CPU.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Seconds that it may take, about.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// From which order and operands follow.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Folder for the run; a new one under `runs` otherwise.
+    #[arg(long, conflicts_with = "resume")]
+    output: Option<PathBuf>,
+    /// Go on with this run.
+    #[arg(long)]
+    resume: Option<PathBuf>,
+}
+
+/// Two sizes with dots between, both counted in.
+fn sizes(text: &str) -> Result<RangeInclusive<usize>, String> {
+    let wrong = || format!("`{text}` is not two sizes like 1000..100000");
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let number = |text: &str| text.trim_start_matches('=').replace('_', "").parse::<usize>().map_err(|_| wrong());
+    Ok(number(from)?..=number(to)?)
+}
+
+impl Scan {
+    /// Measure, write the run folder, say what was found.
+    pub fn run(&self, as_json: bool) -> anyhow::Result<Exit> {
+        let study = self.study()?;
+        let stop = stop_on_interrupt()?;
+        let stopped = || stop.load(Ordering::Relaxed);
+        let mut writer = self.writer(&study, &stopped)?;
+        let mut bar = Bar::new(&study, as_json);
+        run(&study, &mut writer, &stopped, &mut |progress| bar.show(&progress))?;
+        let study = Study { groups: nearer(&study.groups, &read(writer.path())?), ..study };
+        bar.line.set_length(study.groups.len() as u64);
+        run(&study, &mut writer, &stopped, &mut |progress| bar.show(&progress))?;
+        bar.line.finish_and_clear();
+        let why = if stopped() { "stopped by the user" } else { "done" };
+        writer.record(bar.elapsed_ns(), Event::Stopped { why: why.to_owned() })?;
+        let folder = writer.path().to_path_buf();
+        let summary = summary(&folder)?;
+        let files = all(&summary, &folder)?;
+        if as_json {
+            let counts = json!({ "folder": folder, "cells": bar.cells, "failed": bar.failed, "stopped": stopped() });
+            println!("{counts}");
+        } else {
+            println!("{} cells, {} of them failed", bar.cells, bar.failed);
+            say(&summary, &files);
+        }
+        if stopped() {
+            eprintln!("breakeven: stopped; go on with: breakeven scan --resume {}", folder.display());
+            return Ok(Exit::Inconclusive);
+        }
+        Ok(if bar.failed > 0 { Exit::Failed } else { Exit::Ok })
+    }
+
+    fn study(&self) -> anyhow::Result<Study> {
+        let preset = match (self.seeds, self.models) {
+            (true, _) => Preset::Seeds,
+            (_, true) => Preset::Models,
+            _ => Preset::Quick,
+        };
+        let (operations, sizes, dtypes) = (self.only.clone(), self.sizes.clone(), self.dtype.clone());
+        let groups = groups(preset, &Filter { operations, sizes, dtypes, modes: self.mode.clone() })?;
+        let usual = if preset == Preset::Quick { 55 } else { 600 };
+        let total = Duration::from_secs(self.seconds.unwrap_or(usual));
+        let setting = Setting { threads: self.threads, software: self.software, backend: self.backend.clone() };
+        let (program, arguments) = (std::env::current_exe()?, vec!["scan-child".to_owned()]);
+        let effort = effort(&groups, total);
+        Ok(Study { program, arguments, groups, devices: self.device.clone(), effort, setting, seed: self.seed })
+    }
+
+    /// A new run folder, or the one to go on with.
+    fn writer(&self, study: &Study, stopped: &dyn Fn() -> bool) -> anyhow::Result<RunWriter> {
+        let (environment, ceilings) = look(study, self.resume.is_none(), stopped)?;
+        let manifest = Manifest {
+            schema: ManifestSchema {},
+            started: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            arguments: std::env::args().skip(1).collect(),
+            seed: self.seed,
+            fingerprint: fingerprint(&environment),
+            environment,
+        };
+        if let Some(folder) = &self.resume {
+            return RunWriter::resume(folder, &manifest).context("this run cannot be gone on with");
+        }
+        let usual = || PathBuf::from("runs").join(manifest.started.replace(':', ""));
+        let folder = self.output.clone().unwrap_or_else(usual);
+        let mut writer = RunWriter::create(&folder, &manifest)?;
+        for ceiling in ceilings {
+            writer.record(0, Event::Ceiling(ceiling))?;
+        }
+        Ok(writer)
+    }
+}
+
+/// Set once the user asks to stop; the child that is running is ended then, and what is finished stays.
+fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = stop.clone();
+    ctrlc::set_handler(move || seen.store(true, Ordering::Relaxed)).context("interrupts cannot be seen")?;
+    Ok(stop)
+}
+
+/// What a user sees meanwhile: a line on a terminal, nothing elsewhere.
+struct Bar {
+    begun: Instant,
+    line: ProgressBar,
+    cells: usize,
+    failed: usize,
+}
+
+impl Bar {
+    fn new(study: &Study, as_json: bool) -> Bar {
+        let target = if as_json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let line = ProgressBar::with_draw_target(Some(study.groups.len() as u64), target);
+        let style = ProgressStyle::with_template("{pos} of {len} operations, {eta} left: {wide_msg}");
+        line.set_style(style.expect("the template is right"));
+        Bar { begun: Instant::now(), line, cells: 0, failed: 0 }
+    }
+
+    fn show(&mut self, progress: &Progress) {
+        match progress {
+            Progress::At { cell, done, .. } => {
+                self.line.set_position(*done as u64);
+                self.line.set_message(cell.to_string());
+            }
+            Progress::Done(_, status) => {
+                self.cells += 1;
+                // What a device does not offer is no failure.
+                self.failed += usize::from(!matches!(status, Status::Ok | Status::Unsupported | Status::Skipped));
+            }
+            Progress::Note(text) => self.line.println(text),
+        }
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Carries out one task for `scan`: read from the standard input, answered in lines of JSON.
+#[derive(Debug, clap::Args)]
+pub struct ScanChild {}
+
+impl ScanChild {
+    /// Read the task and do it.
+    pub fn run() -> anyhow::Result<()> {
+        let clock = HostClock::start();
+        let mut lines = std::io::stdin().lines();
+        let task = lines.next().context("no task for `scan` on the standard input")??;
+        let task: Task = serde_json::from_str(&task).context("the task is not understood")?;
+        let mut out = std::io::stdout().lock();
+        let mut say = |line| {
+            serde_json::to_writer(&mut out, &line)?;
+            out.write_all(b"\n")?;
+            out.flush()
+        };
+        let settings = Settings::from_env()?;
+        child::carry_out(&task, &settings, &clock, &mut say, &mut || lines.next().is_some_and(|line| line.is_ok()))?;
+        Ok(())
+    }
+}

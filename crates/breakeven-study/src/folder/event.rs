@@ -1,0 +1,120 @@
+//! One line of `events.jsonl`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::schema::EventsSchema;
+use crate::{Ceiling, Cell, Pool, Status, Stop};
+
+/// Something that happened, and when.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Since the run began. Goes on over interruptions as the runner likes; nothing is computed from it.
+    pub at_ns: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What can happen in a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum Event {
+    /// A process began to write. A resumed run has several.
+    Opened {
+        /// Kind and version of the two logs.
+        schema: EventsSchema,
+    },
+    /// A cell's samples will carry this number.
+    Begun {
+        /// The number, new for each attempt.
+        id: u32,
+        /// The cell.
+        cell: Cell,
+    },
+    /// A cell is done, and all its samples are written.
+    Finished {
+        /// The number that its samples carry.
+        id: u32,
+        /// How many samples that are.
+        samples: u64,
+        /// What else was found.
+        #[serde(flatten)]
+        facts: Box<Facts>,
+    },
+    /// The sentinel ran: the same code in each round, to see the machine drift.
+    Sentinel {
+        /// The round, from 0.
+        round: u32,
+        /// Its wall time.
+        wall_ns: u64,
+    },
+    /// The most that a device reached, measured in this run.
+    Ceiling(Ceiling),
+    /// Something that a reader should know.
+    Note {
+        /// A sentence.
+        text: String,
+    },
+    /// The run ended.
+    Stopped {
+        /// "done", or what ended it.
+        why: String,
+    },
+}
+
+/// What was found for a cell beside its samples.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// How it ended.
+    pub status: Status,
+    /// Why it ended otherwise than well.
+    #[serde(default)]
+    pub why: Option<String>,
+    /// Why measuring stopped.
+    #[serde(default)]
+    pub stop: Option<Stop>,
+    /// Bytes that it must at least read and write.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// Arithmetic operations that it must at least do.
+    #[serde(default)]
+    pub flops: Option<u64>,
+    /// What the profile foretold.
+    #[serde(default)]
+    pub predicted_ns: Option<f64>,
+    /// Of the output, in hexadecimal.
+    #[serde(default)]
+    pub checksum: Option<String>,
+    /// What really ran: device, driver, path.
+    #[serde(default)]
+    pub ran: Option<String>,
+    /// The device's pool of buffers over the samples.
+    #[serde(default)]
+    pub pool: Option<Pool>,
+    /// Share of the output's elements that are zero, denormal or not finite, from 0 to 1: such data is not what was meant to be measured.
+    #[serde(default)]
+    pub degenerate: Option<f64>,
+}
+
+impl Facts {
+    /// A cell that ended with `status` because of `why`, of which nothing else is known.
+    pub fn failed(status: Status, why: impl Into<String>) -> Facts {
+        Facts { why: Some(why.into()), ..Facts::of(status) }
+    }
+
+    /// A cell that ended with `status`, of which nothing else is known.
+    pub fn of(status: Status) -> Facts {
+        Facts {
+            status,
+            why: None,
+            stop: None,
+            bytes: None,
+            flops: None,
+            predicted_ns: None,
+            checksum: None,
+            ran: None,
+            pool: None,
+            degenerate: None,
+        }
+    }
+}

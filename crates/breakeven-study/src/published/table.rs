@@ -1,0 +1,160 @@
+//! A published table as rows. Only the printed times are taken over; ratios, rates and verdicts are computed anew.
+
+use crate::stats::Sorted;
+use crate::summarize::{Row, pair};
+use crate::units::parse_time_ns;
+use crate::{
+    Cell, CellSummary, Environment, Manifest, ManifestSchema, Mode, Noise, NoiseVerdict, Run, Source, Status,
+    StudyDevice, StudyError,
+};
+
+/// A report that somebody published.
+#[derive(Debug, Clone, Copy)]
+pub struct Report {
+    /// Its name among runs.
+    pub id: &'static str,
+    /// Whose it is.
+    pub who: &'static str,
+    /// Where it can be read.
+    pub address: &'static str,
+    /// The day on it; empty if there is none.
+    pub date: &'static str,
+    /// The processor, as far as the report says.
+    pub cpu: &'static str,
+    /// What was timed on the CPU's side: its name in rows, and what it is.
+    pub host: [&'static str; 2],
+    /// What was timed on the other side.
+    pub gpu: [&'static str; 2],
+    /// The interface through which the GPU was reached.
+    pub backend: &'static str,
+    /// Its driver, as far as the report says.
+    pub driver: &'static str,
+    /// How it was called.
+    pub mode: Mode,
+    /// What has to be known of all its rows.
+    pub note: Option<&'static str>,
+    /// Lines of "operation | shape | time on the CPU's side | time on the GPU".
+    pub rows: &'static str,
+}
+
+impl Report {
+    /// The report as a run.
+    pub fn run(&self) -> Result<Run, StudyError> {
+        let pairs: Vec<[CellSummary; 2]> = self.lines().map(|line| self.cells(line)).collect::<Result<_, _>>()?;
+        let cells: Vec<CellSummary> = pairs.into_iter().flatten().collect();
+        let rows: Vec<Row> = cells.iter().map(row).collect();
+        let is_host = |device: &str| device == self.host[0];
+        Ok(Run {
+            id: self.id.into(),
+            source: Source::Published,
+            manifest: self.manifest(),
+            // Nothing is known of the noise in somebody's table.
+            noise: Noise { floor: 1.0, sentinel_drift: 0.0, throttled: 0, verdict: NoiseVerdict::Unusable },
+            ceilings: Vec::new(),
+            break_even: pair(&rows, is_host).iter().map(|pair| pair.break_even(1)).collect(),
+            targets: super::held_against(self.who, &cells),
+            cells,
+        })
+    }
+
+    fn lines(&self) -> impl Iterator<Item = &'static str> {
+        self.rows.lines().map(str::trim).filter(|line| !line.is_empty())
+    }
+
+    /// Both cells of a line.
+    fn cells(&self, line: &str) -> Result<[CellSummary; 2], StudyError> {
+        let wrong = || StudyError::Content { path: self.id.into(), why: format!("'{line}' has not four columns") };
+        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [operation, shape, host, gpu] = columns[..] else { return Err(wrong()) };
+        let elements = elements(shape).ok_or_else(wrong)?;
+        let cell = |device: &str| Cell {
+            operation: operation.into(),
+            elements,
+            shape: shape.into(),
+            dtype: "f32".into(),
+            device: device.into(),
+            mode: self.mode,
+        };
+        Ok([
+            self.summary(cell(self.host[0]), parse_time_ns(host)?, self.host[1]),
+            self.summary(cell(self.gpu[0]), parse_time_ns(gpu)?, self.gpu[1]),
+        ])
+    }
+
+    fn summary(&self, cell: Cell, time_ns: f64, what: &str) -> CellSummary {
+        let flops = flops(&cell.operation, &cell.shape);
+        let published = format!("one published number, from {}", self.address);
+        CellSummary {
+            samples: 1,
+            q1_ns: Some(time_ns),
+            median_ns: Some(time_ns),
+            dots_ns: vec![time_ns],
+            flags: std::iter::once(published).chain(self.note.map(str::to_string)).collect(),
+            flops,
+            ran: Some(format!("{}, {what}, says {}", cell.device, self.who)),
+            ..CellSummary::unmeasured(cell, Status::Ok)
+        }
+    }
+
+    fn manifest(&self) -> Manifest {
+        let device = |[name, device]: [&str; 2], backend: &str, driver: &str, kind: &str| StudyDevice {
+            name: name.into(),
+            device: device.into(),
+            backend: backend.into(),
+            driver: driver.into(),
+            kind: kind.into(),
+        };
+        let devices =
+            vec![device(self.host, "cpu", "", "cpu"), device(self.gpu, self.backend, self.driver, "discrete")];
+        Manifest {
+            schema: ManifestSchema {},
+            started: if self.date.is_empty() { "not dated".into() } else { format!("{}T00:00:00Z", self.date) },
+            version: format!("published by {}", self.who),
+            arguments: vec![self.address.into()],
+            seed: 1,
+            fingerprint: format!("published {}", self.id),
+            environment: Environment { cpu: self.cpu.into(), devices, ..Environment::default() },
+        }
+    }
+}
+
+fn row(summary: &CellSummary) -> Row {
+    let times = summary.q1_ns.and_then(|time| Sorted::new(&[time]));
+    Row { cell: summary.cell.clone(), status: summary.status, times, work: summary.flops }
+}
+
+/// The elements of a shape like "100x100" or "1000"; of several operands, "1x16x64x64 32x16x3x3", those of the largest.
+fn elements(shape: &str) -> Option<u64> {
+    let of_one = |shape: &str| shape.split('x').try_fold(1u64, |product, side| product.checked_mul(side.parse().ok()?));
+    shape.split(' ').map(of_one).try_fold(0, |largest, elements| Some(largest.max(elements?)))
+}
+
+/// The arithmetic of a square matrix product; of others nothing is said.
+fn flops(operation: &str, shape: &str) -> Option<u64> {
+    let side: u64 = shape.split('x').next()?.parse().ok()?;
+    (operation == "matmul").then_some(2 * side.pow(3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reports;
+    use super::*;
+
+    #[test]
+    fn every_table_is_read() {
+        for report in reports() {
+            let run = report.run().unwrap_or_else(|error| panic!("{}: {error}", report.id));
+            assert_eq!(run.cells.len(), 2 * report.lines().count());
+            assert!(run.cells.iter().all(|cell| cell.flags[0].contains("https://github.com/")), "{}", report.id);
+        }
+    }
+
+    #[test]
+    fn shapes_are_counted() {
+        assert_eq!(
+            [elements("1000"), elements("100x100"), elements("1x16x64x64 32x16x3x3")],
+            [Some(1000), Some(10_000), Some(65_536)]
+        );
+        assert_eq!(elements("1K"), None);
+    }
+}

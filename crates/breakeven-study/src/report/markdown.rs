@@ -1,0 +1,267 @@
+//! The study as Markdown, the verdict first.
+
+use crate::breakeven::grouped;
+use crate::merge::{Winner, winners};
+use crate::roofline::{Bound, reached};
+use crate::units::{rate, ratio, time};
+use crate::{BreakEven, CellSummary, Crossing, Parts, Run, Source, Status, Summary, Target};
+
+/// The text of `summary.md`.
+pub fn make(summary: &Summary) -> String {
+    let mut text = String::from("# Break-even study\n");
+    let sections = summary.runs.iter().flat_map(|run| sections(run, summary.runs.len() > 1));
+    for section in sections.chain([side_by_side(summary)]).flatten() {
+        text.push('\n');
+        text.push_str(&section);
+    }
+    text
+}
+
+fn sections(run: &Run, is_one_of_several: bool) -> Vec<Option<String>> {
+    let title = is_one_of_several.then(|| format!("# {}\n", run.id));
+    let warning = match run.source {
+        Source::Measured => None,
+        Source::Published => Some("**Published by others, not measured by this program.**\n".to_string()),
+        Source::Simulated => Some("**Simulated: no device ran.**\n".to_string()),
+    };
+    vec![
+        title,
+        warning,
+        verdicts(run),
+        break_even(run),
+        failures(run),
+        rows(run),
+        parts(run),
+        roofs(run),
+        Some(noise(run)),
+        Some(environment(run)),
+        targets(run),
+    ]
+}
+
+/// A section with a table; `None` without rows.
+fn table(title: &str, header: &[&str], rows: &[Vec<String>]) -> Option<String> {
+    if rows.is_empty() {
+        return None;
+    }
+    let line =
+        |cells: &[String]| format!("| {} |\n", cells.iter().map(|cell| escaped(cell)).collect::<Vec<_>>().join(" | "));
+    let header: Vec<String> = header.iter().map(ToString::to_string).collect();
+    let rule = format!("|{}\n", "---|".repeat(header.len()));
+    let body: String = rows.iter().map(|row| line(row)).collect();
+    Some(format!("## {title}\n\n{}{rule}{body}", line(&header)))
+}
+
+fn escaped(cell: &str) -> String {
+    cell.replace('|', "\\|").replace('\n', " ")
+}
+
+fn verdicts(run: &Run) -> Option<String> {
+    let line = |found: &BreakEven| {
+        format!("- **{} {} {}** on {}: {}\n", found.operation, found.dtype, found.mode, found.gpu, found.verdict)
+    };
+    let lines: String = run.break_even.iter().map(line).collect();
+    (!lines.is_empty()).then(|| format!("## Verdict\n\n{lines}"))
+}
+
+fn break_even(run: &Run) -> Option<String> {
+    let size = |size: Option<u64>| size.map_or("never".to_string(), grouped);
+    let row = |found: &BreakEven| {
+        vec![
+            found.operation.clone(),
+            found.dtype.clone(),
+            found.mode.to_string(),
+            found.gpu.clone(),
+            format!("{} to {}", grouped(found.range[0]), grouped(found.range[1])),
+            found.crossings.iter().map(crossing).collect::<Vec<_>>().join("; "),
+            found.band.map(|[low, high]| format!("{} to {}", grouped(low), grouped(high))).unwrap_or_default(),
+            size(found.wins_from),
+            size(found.gpu_blob),
+        ]
+    };
+    let header =
+        ["operation", "dtype", "mode", "GPU", "sizes", "changes at (95%)", "within 5%", "GPU wins from", "GPU-BLOB"];
+    table("Break-even, in elements", &header, &run.break_even.iter().map(row).collect::<Vec<_>>())
+}
+
+fn crossing(crossing: &Crossing) -> String {
+    let to = if crossing.to == crate::Side::Gpu { "GPU" } else { "CPU" };
+    let [at, low, high] = [crossing.elements, crossing.low, crossing.high].map(grouped);
+    format!("{at} ({low} to {high}) to {to}")
+}
+
+fn failures(run: &Run) -> Option<String> {
+    let failed = run.cells.iter().filter(|row| row.status != Status::Ok);
+    let row =
+        |row: &CellSummary| vec![row.cell.to_string(), row.status.to_string(), row.why.clone().unwrap_or_default()];
+    table("What has no time, and why", &["row", "status", "why"], &failed.map(row).collect::<Vec<_>>())
+}
+
+fn rows(run: &Run) -> Option<String> {
+    let timed = run.cells.iter().filter(|row| row.q1_ns.is_some());
+    let header = [
+        "operation",
+        "shape",
+        "dtype",
+        "mode",
+        "device",
+        "time (lower quartile)",
+        "95%",
+        "P90",
+        "over the fastest",
+        "rate",
+        "samples",
+        "notes",
+    ];
+    table("Rows", &header, &timed.map(|row| row_cells(run, row)).collect::<Vec<_>>())
+}
+
+fn row_cells(run: &Run, row: &CellSummary) -> Vec<String> {
+    let cell = &row.cell;
+    let interval = row.interval_ns.map(|[low, high]| format!("{} to {}", time(low), time(high)));
+    vec![
+        cell.operation.clone(),
+        cell.shape.clone(),
+        cell.dtype.clone(),
+        cell.mode.to_string(),
+        cell.device.clone(),
+        row.q1_ns.map(time).unwrap_or_default(),
+        interval.unwrap_or_default(),
+        row.p90_ns.map(time).unwrap_or_default(),
+        over_the_fastest(run, row).map(ratio).unwrap_or_default(),
+        throughput(row).unwrap_or_default(),
+        format!("{} ({} dropped)", row.samples, row.dropped),
+        row.flags.join("; "),
+    ]
+}
+
+/// The time of `row` over that of the fastest device at its operation, shape, dtype and mode.
+fn over_the_fastest(run: &Run, row: &CellSummary) -> Option<f64> {
+    let key =
+        |row: &CellSummary| (row.cell.operation.clone(), row.cell.shape.clone(), row.cell.dtype.clone(), row.cell.mode);
+    let same = run.cells.iter().filter(|other| key(other) == key(row));
+    let fastest = same.filter_map(|row| row.q1_ns).min_by(f64::total_cmp)?;
+    Some(row.q1_ns? / fastest)
+}
+
+/// Products count multiplications with an addition, others arithmetic operations or elements.
+fn throughput(row: &CellSummary) -> Option<String> {
+    let seconds = row.q1_ns? / 1e9;
+    let is_product = ["matmul", "linear", "conv1d", "conv2d"].contains(&row.cell.operation.as_str());
+    Some(match row.flops {
+        Some(flops) if is_product => rate(flops as f64 / 2.0 / seconds, "MAC"),
+        Some(flops) => rate(flops as f64 / seconds, "FLOP"),
+        None => rate(row.cell.elements as f64 / seconds, "elem"),
+    })
+}
+
+fn parts(run: &Run) -> Option<String> {
+    let measured = run.cells.iter().filter(|row| row.parts != Parts::default());
+    let row = |row: &CellSummary| {
+        let parts = &row.parts;
+        let times =
+            [parts.allocate_ns, parts.upload_ns, parts.dispatch_ns, parts.kernel_ns, parts.read_ns, parts.wait_ns];
+        let times = times.into_iter().chain([row.q1_ns]).map(|part| part.map(time).unwrap_or_default());
+        std::iter::once(row.cell.to_string()).chain(times).collect()
+    };
+    let header = ["row", "allocate", "upload", "submit", "kernel", "read back", "wait", "whole call"];
+    table(
+        "Where the time went (lower quartiles; kernels by the device's clock)",
+        &header,
+        &measured.map(row).collect::<Vec<_>>(),
+    )
+}
+
+fn roofs(run: &Run) -> Option<String> {
+    let row = |row: &CellSummary| {
+        let ceiling = run.ceilings.iter().find(|ceiling| ceiling.device == row.cell.device)?;
+        let reached = reached(row, ceiling)?;
+        let bound = match reached.bound {
+            Bound::Compute => "arithmetic",
+            Bound::Memory => "memory",
+            Bound::Transfer => "the way to the device",
+        };
+        let moved = rate(reached.bytes_per_s, "B");
+        let share = format!("{:.0}%", reached.share * 100.0);
+        Some(vec![row.cell.to_string(), rate(reached.flops_per_s, "FLOP"), moved, share, bound.to_string()])
+    };
+    let header = ["row", "arithmetic", "bytes", "of its roof", "bounded by"];
+    table(
+        "Rooflines, against ceilings measured in this run",
+        &header,
+        &run.cells.iter().filter_map(row).collect::<Vec<_>>(),
+    )
+}
+
+fn noise(run: &Run) -> String {
+    let noise = &run.noise;
+    let verdict = format!("{:?}", noise.verdict).to_lowercase();
+    format!(
+        "## Noise\n\n{verdict}: the same measured twice differs by up to {:.1}%, the sentinel drifted by {:.1}%, {} samples were dropped as throttled.\n",
+        noise.floor * 100.0,
+        noise.sentinel_drift * 100.0,
+        noise.throttled
+    )
+}
+
+fn environment(run: &Run) -> String {
+    let (manifest, environment) = (&run.manifest, &run.manifest.environment);
+    let mut lines = vec![
+        format!("- run {}, begun {}, breakeven {}, seed {}", run.id, manifest.started, manifest.version, manifest.seed),
+        format!("- arguments: `{}`", manifest.arguments.join(" ")),
+        format!("- fingerprint: {}", manifest.fingerprint),
+        format!(
+            "- {}, {} cores, {} threads, {}",
+            environment.cpu, environment.cores, environment.threads, environment.isa
+        ),
+        format!("- {}, kernel {}", environment.os, environment.kernel),
+    ];
+    if let Some(governor) = &environment.governor {
+        lines.push(format!("- governor: {governor}"));
+    }
+    if let Some(is_virtual) = environment.is_virtual {
+        lines.push(format!("- virtual machine: {}", if is_virtual { "yes" } else { "no" }));
+    }
+    let devices = environment.devices.iter();
+    lines.extend(devices.map(|device| {
+        format!("- {}: {}, {}, {} {}", device.name, device.device, device.kind, device.backend, device.driver)
+    }));
+    format!("## Environment\n\n{}\n", lines.join("\n"))
+}
+
+fn targets(run: &Run) -> Option<String> {
+    let met = |target: &Target| match target.met {
+        Some(true) => "met",
+        Some(false) => "not met",
+        None => "no answer",
+    };
+    let row = |target: &Target| {
+        vec![
+            target.who.clone(),
+            target.claim.clone(),
+            target.operation.clone(),
+            target.got.map(ratio).unwrap_or_default(),
+            met(target).to_string(),
+            target.why.clone(),
+        ]
+    };
+    let header = ["who", "claim", "operation", "got", "", "why"];
+    table("Targets of others", &header, &run.targets.iter().map(row).collect::<Vec<_>>())
+}
+
+fn side_by_side(summary: &Summary) -> Option<String> {
+    let row = |winner: &Winner| {
+        let place = |place: &crate::merge::Place| format!("{} {} {}", place.run, place.device, time(place.q1_ns));
+        let (first, others) = winner.places.split_first().expect("at least two");
+        vec![
+            winner.operation.clone(),
+            winner.shape.clone(),
+            winner.dtype.clone(),
+            winner.mode.to_string(),
+            if winner.is_clear { place(first) } else { format!("no clear winner; {}", place(first)) },
+            others.iter().map(place).collect::<Vec<_>>().join("; "),
+        ]
+    };
+    let header = ["operation", "shape", "dtype", "mode", "fastest", "others"];
+    table("Runs side by side", &header, &winners(summary).iter().map(row).collect::<Vec<_>>())
+}

@@ -1,0 +1,80 @@
+//! Where a quantile lies, by drawing the samples anew many times.
+
+use super::{Random, Sorted};
+
+/// How many times samples are drawn anew. The ends of a 99% interval are the 10th from both sides.
+const DRAWS: usize = 2000;
+
+/// The part of the draws that lies inside an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interval {
+    /// 95 of 100.
+    Percent95,
+    /// 99 of 100.
+    Percent99,
+}
+
+impl Interval {
+    fn outside(self) -> f64 {
+        match self {
+            Interval::Percent95 => 0.05,
+            Interval::Percent99 => 0.01,
+        }
+    }
+
+    /// The ends of the interval of `draws`, which are sorted here. `draws` is not empty.
+    pub fn of(self, draws: &mut [f64]) -> [f64; 2] {
+        draws.sort_by(f64::total_cmp);
+        let cut = (draws.len() as f64 * self.outside() / 2.0) as usize;
+        [draws[cut], draws[draws.len() - 1 - cut]]
+    }
+}
+
+/// Where the quantile `part` (0 to 1) of `sorted` lies.
+pub fn of_quantile(sorted: &Sorted, part: f64, interval: Interval, random: &mut Random) -> [f64; 2] {
+    let (times, rank) = (sorted.times_ns(), sorted.rank(part));
+    let mut draws: Vec<f64> = (0..DRAWS).map(|_| times[random.place_of_rank(rank, times.len())]).collect();
+    interval.of(&mut draws)
+}
+
+/// Where the median of `values` lies; they may have any sign. `values` is not empty.
+pub fn of_median(values: &[f64], interval: Interval, random: &mut Random) -> [f64; 2] {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = (sorted.len() - 1) / 2;
+    let mut draws: Vec<f64> = (0..DRAWS).map(|_| sorted[random.place_of_rank(middle, sorted.len())]).collect();
+    interval.of(&mut draws)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often the 95% interval of the lower quartile holds the true one, for samples from 1 to 2.
+    fn coverage(samples: usize) -> f64 {
+        let mut random = Random::new(3);
+        let runs = 400;
+        let holds = |random: &mut Random| {
+            let times: Vec<f64> = (0..samples).map(|_| 1.0 + random.unit()).collect();
+            let sorted = Sorted::new(&times).expect("not empty");
+            let [low, high] = of_quantile(&sorted, 0.25, Interval::Percent95, random);
+            low <= 1.25 && 1.25 <= high
+        };
+        (0..runs).filter(|_| holds(&mut random)).count() as f64 / f64::from(runs)
+    }
+
+    #[test]
+    fn an_interval_holds_the_truth_as_often_as_it_says() {
+        for samples in [30, 200] {
+            let coverage = coverage(samples);
+            assert!((0.91..=0.98).contains(&coverage), "{samples} samples: {coverage}");
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_interval() {
+        let sorted = Sorted::new(&[5.0, 7.0, 6.0, 9.0, 8.0]).expect("not empty");
+        let once = |seed| of_quantile(&sorted, 0.25, Interval::Percent95, &mut Random::new(seed));
+        assert_eq!(once(1), once(1));
+    }
+}

@@ -1,0 +1,195 @@
+//! Which samples count: those that were disturbed or cannot be true are dropped and counted, never silently.
+
+use crate::{Flag, Sample};
+
+/// A wall time above this is no time but a clock that went wrong: half a year.
+const LONGEST_NS: u64 = 15_768_000_000_000_000;
+
+/// How much longer than its call a kernel may seem: the two clocks are not the same.
+const CLOCK_TOLERANCE: f64 = 1.05;
+
+/// What is left of a cell's samples, in the order in which they were taken.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Kept {
+    /// The samples that count. Their parts are as measured, but for kernel times that cannot be true, which are taken out.
+    pub samples: Vec<Sample>,
+    /// What was dropped.
+    pub dropped: Dropped,
+}
+
+/// Why samples, or their kernel times, were dropped, and how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Dropped {
+    /// A clock was lowered meanwhile.
+    pub throttled: u64,
+    /// The process was interrupted.
+    pub interrupted: u64,
+    /// Taken to warm up.
+    pub warm_up: u64,
+    /// The wall time is zero, or longer than half a year.
+    pub impossible: u64,
+    /// Kernel times that were dropped, while their sample counts: the device's clock gave nothing usable, or they are longer than the call.
+    pub kernel_times: u64,
+}
+
+impl Dropped {
+    /// Samples that were dropped as a whole.
+    pub fn samples(&self) -> u64 {
+        self.throttled + self.interrupted + self.warm_up + self.impossible
+    }
+}
+
+impl Kept {
+    /// Drops from `samples` what does not count. If nothing but throttled samples is there, they are kept and `dropped` counts none:
+    /// a result with a warning is more than no result.
+    pub fn of(samples: &[Sample]) -> Kept {
+        let strict = Kept::unless(samples, &[Flag::Throttled, Flag::Interrupted, Flag::WarmUp]);
+        if strict.samples.is_empty() { Kept::unless(samples, &[Flag::WarmUp]) } else { strict }
+    }
+
+    /// Whether throttled samples had to be kept because there are no others.
+    pub fn is_throttled(&self) -> bool {
+        self.samples.iter().any(|sample| sample.flags.has(Flag::Throttled))
+    }
+
+    /// The wall times of what is left, without the samples that were taken for their parts: these went a longer way.
+    pub fn wall_ns(&self) -> Vec<f64> {
+        let whole = self.samples.iter().filter(|sample| !sample.flags.has(Flag::InParts));
+        whole.map(|sample| sample.wall_ns as f64).collect()
+    }
+
+    fn unless(samples: &[Sample], flags: &[Flag]) -> Kept {
+        let mut kept = Kept::default();
+        for sample in samples {
+            match kept.dropped.reason(sample, flags) {
+                Some(count) => *count += 1,
+                None => kept.take(*sample),
+            }
+        }
+        kept
+    }
+
+    fn take(&mut self, mut sample: Sample) {
+        let longest = sample.wall_ns as f64 * CLOCK_TOLERANCE;
+        let is_true = |kernel: u64| kernel > 0 && kernel as f64 <= longest && !sample.flags.has(Flag::BadClock);
+        if sample.kernel_ns.is_some_and(|kernel| !is_true(kernel)) {
+            sample.kernel_ns = None;
+            self.dropped.kernel_times += 1;
+        }
+        self.samples.push(sample);
+    }
+}
+
+impl Dropped {
+    /// What counts `sample` if it is dropped, for one of `flags` or because its time cannot be true.
+    fn reason(&mut self, sample: &Sample, flags: &[Flag]) -> Option<&mut u64> {
+        if sample.wall_ns == 0 || sample.wall_ns > LONGEST_NS {
+            return Some(&mut self.impossible);
+        }
+        match flags.iter().find(|flag| sample.flags.has(**flag))? {
+            Flag::Throttled => Some(&mut self.throttled),
+            Flag::Interrupted => Some(&mut self.interrupted),
+            Flag::WarmUp => Some(&mut self.warm_up),
+            Flag::BadClock | Flag::InParts => None,
+        }
+    }
+}
+
+/// Two marks of a device's clock.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ticks {
+    /// Before the first kernel.
+    pub begin: u64,
+    /// After the last.
+    pub end: u64,
+    /// How long a tick is.
+    pub period_ns: f64,
+}
+
+/// A time between two marks of a device's clock, in nanoseconds.
+pub type Span = u64;
+
+/// Why two marks give no time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadSpan {
+    /// Nothing was written.
+    #[error("both marks of the device's clock are zero")]
+    Unwritten,
+    /// The same mark twice.
+    #[error("no time passed by the device's clock")]
+    Empty,
+    /// The clock went backwards, or began anew.
+    #[error("the device's clock ended before it began")]
+    Reversed,
+    /// Longer than the call around it.
+    #[error("the device's clock shows more than the call took")]
+    LongerThanCall,
+}
+
+impl Ticks {
+    /// The time between the marks of a call that took `wall_ns`.
+    pub fn span(self, wall_ns: u64) -> Result<Span, BadSpan> {
+        if self.begin == 0 && self.end == 0 {
+            return Err(BadSpan::Unwritten);
+        }
+        let ticks = self.end.checked_sub(self.begin).ok_or(BadSpan::Reversed)?;
+        let span = ticks as f64 * self.period_ns;
+        if span > wall_ns as f64 * CLOCK_TOLERANCE {
+            return Err(BadSpan::LongerThanCall);
+        }
+        if ticks == 0 { Err(BadSpan::Empty) } else { Ok(span as Span) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Flags;
+
+    fn sample(wall_ns: u64, flag: Option<Flag>) -> Sample {
+        Sample { wall_ns, flags: flag.map_or(Flags::NONE, |flag| Flags::NONE.with(flag)), ..Sample::default() }
+    }
+
+    #[test]
+    fn disturbed_samples_are_dropped_and_counted() {
+        let kept = Kept::of(&[
+            sample(10, None),
+            sample(11, Some(Flag::Throttled)),
+            sample(12, Some(Flag::Interrupted)),
+            sample(13, Some(Flag::WarmUp)),
+            sample(0, None),
+            sample(u64::MAX, None),
+        ]);
+        assert_eq!(kept.wall_ns(), [10.0]);
+        let dropped = Dropped { throttled: 1, interrupted: 1, warm_up: 1, impossible: 2, kernel_times: 0 };
+        assert_eq!((kept.dropped, dropped.samples()), (dropped, 5));
+    }
+
+    #[test]
+    fn there_is_a_result_when_everything_is_throttled() {
+        let kept = Kept::of(&[sample(11, Some(Flag::Throttled)), sample(12, Some(Flag::Throttled))]);
+        assert!(kept.is_throttled());
+        assert_eq!((kept.samples.len(), kept.dropped.samples()), (2, 0));
+    }
+
+    #[test]
+    fn kernel_times_that_cannot_be_true_are_taken_out_and_the_call_stays() {
+        let with = |kernel_ns, flag| Sample { kernel_ns: Some(kernel_ns), ..sample(1000, flag) };
+        let kept = Kept::of(&[with(0, None), with(5000, None), with(7, Some(Flag::BadClock)), with(900, None)]);
+        let kernels: Vec<_> = kept.samples.iter().map(|sample| sample.kernel_ns).collect();
+        assert_eq!((kernels, kept.dropped.kernel_times), (vec![None, None, None, Some(900)], 3));
+    }
+
+    #[test]
+    fn marks_that_are_no_time_are_told_apart() {
+        let check = |begin, end, expected| {
+            assert_eq!(Ticks { begin, end, period_ns: 2.0 }.span(1000), expected, "{begin} {end}");
+        };
+        check(0, 0, Err(BadSpan::Unwritten));
+        check(5, 5, Err(BadSpan::Empty));
+        check(9, 5, Err(BadSpan::Reversed));
+        check(u64::MAX - 1, 3, Err(BadSpan::Reversed));
+        check(1, 100_000, Err(BadSpan::LongerThanCall));
+        check(100, 300, Ok(400));
+    }
+}

@@ -1,0 +1,19 @@
+//! Statistics of timings: quantiles that were really measured, intervals, what to drop, when to stop, and how noisy the machine is.
+
+mod bootstrap;
+mod clean;
+mod data;
+mod noise;
+mod quantile;
+mod random;
+mod stop;
+mod warm_up;
+
+pub use bootstrap::{Interval, of_median, of_quantile};
+pub use clean::{BadSpan, Dropped, Kept, Span, Ticks};
+pub use data::{degenerate_share, flags};
+pub use noise::{NOISY, UNUSABLE, drift, floor, verdict};
+pub use quantile::{P90_SAMPLES, P99_SAMPLES, Sorted};
+pub use random::Random;
+pub use stop::{StopRule, should_stop};
+pub use warm_up::{classify, settled_from};

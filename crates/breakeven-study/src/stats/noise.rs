@@ -1,0 +1,76 @@
+//! How different two measurements of the same code come out on this machine, now.
+
+use super::Sorted;
+use crate::NoiseVerdict;
+
+/// From this floor on, differences of 3% cannot be seen.
+pub const NOISY: f64 = 0.015;
+/// From this floor on, nothing can be concluded.
+pub const UNUSABLE: f64 = 0.2;
+/// Samples that a row needs to say something about noise.
+const LEAST: usize = 20;
+
+/// The noise floor: each row of times is compared with itself, even samples with odd ones, and nine of ten of these differences are not above
+/// the floor. `None` if no row has 20 samples.
+pub fn floor<'a>(rows: impl IntoIterator<Item = &'a [f64]>) -> Option<f64> {
+    let long = rows.into_iter().filter(|row| row.len() >= LEAST);
+    let differences: Vec<f64> = long.filter_map(with_itself).collect();
+    // Rows without any difference count as one in 10^9, so that they are times.
+    let differences: Vec<f64> = differences.iter().map(|difference| difference.max(1e-9)).collect();
+    let sorted = Sorted::new(&differences)?;
+    Some(sorted.times_ns()[sorted.rank(0.9)])
+}
+
+fn with_itself(row: &[f64]) -> Option<f64> {
+    let every_second = |first: usize| row.iter().copied().skip(first).step_by(2).collect::<Vec<f64>>();
+    let (even, odd) = (Sorted::new(&every_second(0))?, Sorted::new(&every_second(1))?);
+    Some((even.q1_ns() / odd.q1_ns()).ln().abs())
+}
+
+/// How much the sentinel's time moved from its fastest to its slowest round, relative to the fastest; 0 if it ran in one round alone.
+/// `rounds` are the round of each run and its time.
+pub fn drift(rounds: impl IntoIterator<Item = (u32, f64)>) -> f64 {
+    let mut by_round = std::collections::BTreeMap::<u32, Vec<f64>>::new();
+    for (round, time) in rounds {
+        by_round.entry(round).or_default().push(time);
+    }
+    let times = by_round.values().filter_map(|times| Some(Sorted::new(times)?.q1_ns()));
+    let (fastest, slowest) = times.fold((f64::INFINITY, 0.0f64), |(low, high), time| (low.min(time), high.max(time)));
+    if slowest > 0.0 { slowest / fastest - 1.0 } else { 0.0 }
+}
+
+/// What follows from a noise floor and a drift of the sentinel.
+pub fn verdict(floor: f64, drift: f64) -> NoiseVerdict {
+    match floor {
+        floor if floor >= UNUSABLE => NoiseVerdict::Unusable,
+        floor if floor > NOISY || drift > UNUSABLE => NoiseVerdict::Noisy,
+        _ => NoiseVerdict::Quiet,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Random;
+    use super::*;
+
+    fn rows(deviation: f64) -> Vec<Vec<f64>> {
+        let mut random = Random::new(2);
+        (0..30).map(|_| (0..100).map(|_| 1000.0 * (deviation * random.normal()).exp()).collect()).collect()
+    }
+
+    #[test]
+    fn the_floor_grows_with_the_noise() {
+        let floor_of = |deviation| floor(rows(deviation).iter().map(Vec::as_slice)).expect("long rows");
+        let (quiet, loud) = (floor_of(0.01), floor_of(0.3));
+        assert!(quiet < NOISY && loud > 0.05, "{quiet} {loud}");
+        assert_eq!(floor([[1.0; 5].as_slice()]), None);
+    }
+
+    #[test]
+    fn the_sentinel_shows_drift() {
+        assert_eq!(drift([(0, 100.0), (0, 900.0), (1, 130.0)]), 0.30000000000000004);
+        assert_eq!(drift([]), 0.0);
+        assert_eq!(verdict(0.001, 0.5), NoiseVerdict::Noisy);
+        assert_eq!(verdict(0.5, 0.0), NoiseVerdict::Unusable);
+    }
+}

@@ -1,0 +1,96 @@
+//! Quantiles without interpolation: each number printed was measured.
+
+/// Samples that the 90th percentile needs.
+pub const P90_SAMPLES: usize = 50;
+/// Samples that the 99th percentile needs.
+pub const P99_SAMPLES: usize = 500;
+
+/// Times in nanoseconds from the shortest to the longest, at least one, all above 0 and finite.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sorted(Vec<f64>);
+
+impl Sorted {
+    /// Sorts `times_ns`; `None` if there are none. Those that are not above 0 and finite are left out.
+    pub fn new(times_ns: &[f64]) -> Option<Sorted> {
+        let mut times: Vec<f64> = times_ns.iter().copied().filter(|time| *time > 0.0 && time.is_finite()).collect();
+        times.sort_by(f64::total_cmp);
+        (!times.is_empty()).then_some(Sorted(times))
+    }
+
+    /// All of them, ascending.
+    pub fn times_ns(&self) -> &[f64] {
+        &self.0
+    }
+
+    /// The shortest.
+    pub fn min_ns(&self) -> f64 {
+        self.0[0]
+    }
+
+    /// The lower quartile: of five the second.
+    pub fn q1_ns(&self) -> f64 {
+        self.0[self.rank(0.25)]
+    }
+
+    /// The median.
+    pub fn median_ns(&self) -> f64 {
+        self.0[self.rank(0.5)]
+    }
+
+    /// Nine of ten are not above it; `None` below 50 samples.
+    pub fn p90_ns(&self) -> Option<f64> {
+        (self.0.len() >= P90_SAMPLES).then(|| self.0[self.rank(0.9)])
+    }
+
+    /// 99 of 100 are not above it; `None` below 500 samples.
+    pub fn p99_ns(&self) -> Option<f64> {
+        (self.0.len() >= P99_SAMPLES).then(|| self.0[self.rank(0.99)])
+    }
+
+    /// The place of the quantile `part` (0 to 1): the nearest of those that divide the samples evenly.
+    pub fn rank(&self, part: f64) -> usize {
+        ((self.0.len() - 1) as f64 * part).round() as usize
+    }
+
+    /// Up to `count` of them, evenly drawn, the shortest and the longest among them.
+    pub fn dots_ns(&self, count: usize) -> Vec<f64> {
+        let last = self.0.len() - 1;
+        let taken = count.min(self.0.len());
+        (0..taken).map(|index| self.0[if taken == 1 { 0 } else { index * last / (taken - 1) }]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(count: usize) -> Sorted {
+        let times: Vec<f64> = (1..=count).rev().map(|time| time as f64).collect();
+        Sorted::new(&times).expect("not empty")
+    }
+
+    #[test]
+    fn quantiles_are_samples() {
+        let five = sorted(5);
+        assert_eq!((five.min_ns(), five.q1_ns(), five.median_ns()), (1.0, 2.0, 3.0));
+        assert_eq!(sorted(1).q1_ns(), 1.0);
+    }
+
+    #[test]
+    fn high_percentiles_need_their_samples() {
+        assert_eq!((sorted(49).p90_ns(), sorted(50).p90_ns()), (None, Some(45.0)));
+        assert_eq!((sorted(499).p99_ns(), sorted(500).p99_ns()), (None, Some(495.0)));
+    }
+
+    #[test]
+    fn what_is_no_time_is_left_out() {
+        assert_eq!(Sorted::new(&[0.0, -1.0, f64::NAN, f64::INFINITY]), None);
+    }
+
+    #[test]
+    fn dots_reach_from_the_shortest_to_the_longest() {
+        assert_eq!(sorted(3).dots_ns(40), [1.0, 2.0, 3.0]);
+        let dots = sorted(1000).dots_ns(40);
+        assert_eq!((dots.len(), dots[0], dots[39]), (40, 1.0, 1000.0));
+    }
+}

@@ -1,0 +1,103 @@
+//! Two run folders, measured at different times: cell by cell, without the help that turns give.
+
+use std::collections::BTreeMap;
+
+use super::paired::{BLOCK, Blocks, Rule, Sides, judge};
+use super::{Exit, Verdict, exit_of};
+use crate::folder::{Recorded, RecordedCell};
+use crate::stats::{Kept, floor};
+use crate::{Cell, Sample, Status, StudyError};
+
+/// What comparing two runs found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// A verdict for each cell of A, in order.
+    pub verdicts: Vec<(Cell, Verdict)>,
+    /// Cells that only B has.
+    pub new: Vec<Cell>,
+    /// The larger noise floor of the two runs; `None` if neither tells.
+    pub floor: Option<f64>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+impl Comparison {
+    /// What it means for whoever asked. A noise floor above half the threshold leaves nothing but lost coverage to be said.
+    pub fn exit(&self, rule: &Rule) -> Exit {
+        let is_quiet = self.floor.is_none_or(|floor| super::passes_gate(floor, rule));
+        let verdicts = self.verdicts.iter().map(|(_, verdict)| verdict);
+        let counts = |verdict: &&Verdict| is_quiet || matches!(verdict, Verdict::Missing | Verdict::Invalid { .. });
+        let exit = exit_of(verdicts.filter(counts), rule.threshold);
+        if is_quiet { exit } else { exit.and(Exit::Inconclusive) }
+    }
+}
+
+/// Compares run `b` with run `a`, which must come from the same machine in the same state, unless `across_machines`.
+///
+/// What differs between two runs as wholes (another clock, another neighbour) cannot be told from a change of the code. So the threshold
+/// is widened by what the two runs' own halves differ, and a SLOWER should be confirmed by binaries that take turns.
+pub fn compare_runs(a: &Recorded, b: &Recorded, rule: &Rule, across_machines: bool) -> Result<Comparison, StudyError> {
+    let (ours, theirs) = (&a.manifest.fingerprint, &b.manifest.fingerprint);
+    let is_same_machine = ours == theirs;
+    if !is_same_machine && !across_machines {
+        return Err(StudyError::Mixed(mismatch(a, b)));
+    }
+    let floor = [floor_of(a), floor_of(b)].into_iter().flatten().reduce(f64::max);
+    let rule = Rule { threshold: rule.threshold + floor.unwrap_or(0.0), ..*rule };
+    let of_b: BTreeMap<&Cell, &RecordedCell> = b.cells.iter().map(|cell| (&cell.cell, cell)).collect();
+    let verdicts = a.cells.iter().map(|cell| (cell.cell.clone(), judge_cell(cell, of_b.get(&cell.cell), &rule)));
+    let is_new = |cell: &&RecordedCell| a.cells.iter().all(|of_a| of_a.cell != cell.cell);
+    let mut notes = vec!["the two were not measured in turns: confirm by comparing the binaries".to_string()];
+    if !is_same_machine {
+        notes.push(format!("measured on different machines: {}", mismatch(a, b)));
+    }
+    Ok(Comparison {
+        verdicts: verdicts.collect(),
+        new: b.cells.iter().filter(is_new).map(|cell| cell.cell.clone()).collect(),
+        floor,
+        notes,
+    })
+}
+
+/// What differs between the machines of two runs.
+fn mismatch(a: &Recorded, b: &Recorded) -> String {
+    let (of_a, of_b) = (&a.manifest.environment, &b.manifest.environment);
+    let json = |environment| serde_json::to_value(environment).unwrap_or_default();
+    let (json_a, json_b) = (json(of_a), json(of_b));
+    let fields = json_a.as_object().into_iter().flatten();
+    let differing: Vec<String> = fields
+        .filter(|(name, value)| json_b.get(name) != Some(value))
+        .map(|(name, value)| format!("{name} {value} and {}", json_b.get(name).unwrap_or_default()))
+        .collect();
+    let what = if differing.is_empty() { "their fingerprints".to_string() } else { differing.join("; ") };
+    format!("these runs do not have the same fingerprint, so their times cannot be compared; they differ in {what}")
+}
+
+fn floor_of(run: &Recorded) -> Option<f64> {
+    let rows: Vec<Vec<f64>> = run.cells.iter().map(|cell| Kept::of(&cell.samples).wall_ns()).collect();
+    floor(rows.iter().map(Vec::as_slice))
+}
+
+fn judge_cell(a: &RecordedCell, b: Option<&&RecordedCell>, rule: &Rule) -> Verdict {
+    let Some(b) = b else { return Verdict::Missing };
+    for (name, cell) in [("A", a), ("B", b)] {
+        if cell.facts.status != Status::Ok {
+            let why = cell.facts.why.as_deref().unwrap_or("without a reason");
+            return Verdict::Invalid { why: format!("{} in {name}: {why}", cell.facts.status) };
+        }
+    }
+    judge(&blocks(a, b), rule)
+}
+
+/// Blocks of both cells, paired by their place within the run.
+fn blocks(a: &RecordedCell, b: &RecordedCell) -> Blocks {
+    let blocks_of = |cell: &RecordedCell| -> Vec<Vec<f64>> {
+        let kept: Vec<Sample> = Kept::of(&cell.samples).samples;
+        kept.chunks_exact(BLOCK).map(|block| block.iter().map(|sample| sample.wall_ns as f64).collect()).collect()
+    };
+    let mut blocks = Blocks::default();
+    for (a_ns, b_ns) in blocks_of(a).iter().zip(&blocks_of(b)) {
+        blocks.add(Sides { a_ns, b_ns });
+    }
+    blocks
+}

@@ -1,0 +1,65 @@
+//! The reports that others published, fed to the report maker: it cannot write what they wrote.
+
+use breakeven_study::published::{held_against, runs};
+use breakeven_study::units::{rate, ratio, time};
+use breakeven_study::{CellSummary, Run, Source};
+
+fn run(id: &str) -> Run {
+    runs().into_iter().find(|run| run.id == id).expect("a known report")
+}
+
+/// The rows of an operation at a shape: the host's, the GPU's.
+fn rows<'a>(run: &'a Run, operation: &str, shape: &str) -> [&'a CellSummary; 2] {
+    let is_it = |row: &&CellSummary| row.cell.operation == operation && row.cell.shape == shape;
+    let found: Vec<_> = run.cells.iter().filter(is_it).collect();
+    found.try_into().expect("two rows")
+}
+
+/// B09: ratios and rates come from the times, with their units.
+#[test]
+fn b09_ratios_and_rates_follow_from_the_times() {
+    let trueno = run("published-trueno-2025-11-17");
+    let [scalar, gpu] = rows(&trueno, "add", "1000").map(|row| row.q1_ns.expect("published"));
+    assert_eq!([time(gpu), time(scalar)], ["31.95 ms", "52.46 ns"]);
+    assert_eq!(ratio(gpu / scalar), "609,035x");
+
+    let [_, gpu] = rows(&run("published-trueno-2025-11-23"), "matmul", "100x100").map(Clone::clone);
+    let macs = gpu.flops.expect("of a product") as f64 / 2.0;
+    assert_eq!(rate(macs / gpu.q1_ns.expect("published") * 1e9, "MAC"), "0.24 GMAC/s");
+}
+
+#[test]
+fn supervm_finds_the_cpu_at_every_size() {
+    for id in ["published-supervm-2025-11-12", "published-supervm-2025-11-12-dx12"] {
+        let [found] = &run(id).break_even[..] else { panic!("one operation") };
+        assert!(found.verdict.ends_with("CPU at every size"), "{id}: {}", found.verdict);
+        assert_eq!((found.wins_from, found.gpu_blob), (None, None));
+    }
+}
+
+#[test]
+fn truenos_own_rows_do_not_bear_its_goals_out() {
+    let met = |id: &str, operation: &str, claim: &str| {
+        let targets = run(id).targets;
+        let target = targets.iter().find(|target| target.operation == operation && target.claim == claim);
+        target.expect("a claim about it").met
+    };
+    let (first, second) = ("published-trueno-2025-11-17", "published-trueno-2025-11-23");
+    assert_eq!(met(second, "add", "20-50x over scalar from 1,000,000"), Some(false));
+    assert_eq!(met(second, "matmul", "20-50x over scalar"), Some(true));
+    assert_eq!(met(first, "matmul", "20-50x over scalar"), Some(false));
+}
+
+#[test]
+fn published_rows_are_marked_as_such() {
+    for run in runs() {
+        assert_eq!(run.source, Source::Published);
+        assert!(run.cells.iter().all(|row| row.ran.as_deref().is_some_and(|ran| ran.contains("says"))));
+    }
+}
+
+#[test]
+fn a_claim_without_rows_is_neither_met_nor_missed() {
+    let targets = held_against("", &[]);
+    assert!(targets.len() >= 10 && targets.iter().all(|target| target.met.is_none() && target.why == "no row answers"));
+}

@@ -1,0 +1,176 @@
+//! What the writers write is what the schemas say, and what the schemas refuse is wrong.
+
+mod samples;
+
+use std::fs;
+
+use breakeven_study::folder::{Event, Facts, RunWriter, names, read};
+use breakeven_study::published::{held_against, runs};
+use breakeven_study::verdict::Rules;
+use breakeven_study::{
+    Ceiling, Flag, Flags, Mode, Pool, Sample, Source, Status, Stop, StudyError, Summary, SummarySchema, summarize,
+};
+use samples::schema::validate;
+use samples::{Folder, cell, manifest};
+use serde_json::{Value, json};
+
+/// A schema of this repository, ready to check.
+struct Check(Value);
+
+impl Check {
+    fn new(name: &str) -> Check {
+        let text = fs::read_to_string(format!("{}/schemas/{name}.schema.json", env!("CARGO_MANIFEST_DIR")));
+        Check(parsed(&text.expect("a schema")))
+    }
+
+    fn accepts(&self, value: &Value) {
+        if let Err(why) = validate(&self.0, value) {
+            panic!("{why}\n{value}");
+        }
+    }
+
+    fn refuses(&self, value: &Value, change: impl Fn(&mut Value)) {
+        let mut changed = value.clone();
+        change(&mut changed);
+        assert!(validate(&self.0, &changed).is_err(), "accepted {changed}");
+    }
+}
+
+/// A run with everything that a run can hold.
+fn full(folder: &Folder) -> Result<(), StudyError> {
+    let mut run = RunWriter::create(folder.path(), &manifest())?;
+    run.record(1, Event::Sentinel { round: 0, wall_ns: 100 })?;
+    run.record(1, Event::Ceiling(Ceiling::unmeasured("cpu")))?;
+    run.record(1, Event::Note { text: "the machine is loaded".into() })?;
+    let facts = Facts {
+        stop: Some(Stop::StableNoise),
+        bytes: Some(8000),
+        flops: Some(1000),
+        predicted_ns: Some(1.5),
+        checksum: Some("00ff".into()),
+        ran: Some("vulkan:0, NVIDIA H200".into()),
+        pool: Some(Pool { hits: 1, misses: 2, bytes: 3 }),
+        degenerate: Some(0.0),
+        ..Facts::of(Status::Ok)
+    };
+    let cells = [
+        ("cpu", Mode::Host, facts.clone()),
+        ("vulkan:0", Mode::Host, facts),
+        ("vulkan:0", Mode::Chain(8), Facts::failed(Status::Lost, "lost")),
+    ];
+    for (device, mode, facts) in cells {
+        let cell = cell("gelu", 1000, device, mode);
+        let id = run.begin(2, &cell)?;
+        let flags = |index| if index == 0 { Flags::NONE.with(Flag::WarmUp).with(Flag::Throttled) } else { Flags::NONE };
+        let sample = |index: u32| Sample {
+            index,
+            wall_ns: 1000 + u64::from(index),
+            kernel_ns: Some(10),
+            flags: flags(index),
+            ..Sample::default()
+        };
+        run.samples(id, &(0..600).map(sample).collect::<Vec<_>>())?;
+        run.finish(3, id, &cell, facts)?;
+    }
+    run.record(4, Event::Stopped { why: "done".into() })
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn a_run_folder_is_what_its_schemas_say() -> Result<(), StudyError> {
+    let folder = Folder::new("schemas");
+    full(&folder)?;
+    let text = |name: &str| fs::read_to_string(folder.path().join(name)).expect("written");
+
+    let check = Check::new("manifest");
+    let manifest = parsed(&text(names::MANIFEST));
+    check.accepts(&manifest);
+    check.refuses(&manifest, |value| value["seed"] = json!(-1));
+    check.refuses(&manifest, |value| value["schema"] = json!("breakeven.manifest/2"));
+    check.refuses(&manifest, |value| value["hostname"] = json!("a"));
+
+    let check = Check::new("events");
+    let events: Vec<Value> = text(names::EVENTS).lines().map(parsed).collect();
+    for event in &events {
+        check.accepts(event);
+    }
+    for event in &events {
+        check.refuses(event, |value| value["event"] = json!("exploded"));
+        check.refuses(event, |value| value["extra"] = json!(1));
+    }
+
+    let check = Check::new("samples");
+    let samples = text(names::SAMPLES);
+    let (header, rows) = samples.split_once('\n').expect("a header");
+    let field = |(name, text): (&str, &str)| -> (String, Value) {
+        let flags = || text.split('+').filter(|flag| !flag.is_empty()).collect::<Vec<_>>();
+        (name.into(), if name == "flags" { json!(flags()) } else { serde_json::from_str(text).unwrap_or_default() })
+    };
+    let fields = |row: &str| header.split(',').zip(row.split(',')).map(field).collect::<serde_json::Map<_, _>>();
+    let object = |row: &str| Value::from(fields(row));
+    for row in rows.lines() {
+        check.accepts(&object(row));
+    }
+    check.refuses(&object(rows.lines().next().expect("rows")), |value| value["wall_ns"] = Value::Null);
+    Ok(())
+}
+
+#[test]
+fn summaries_are_what_their_schema_says() -> Result<(), StudyError> {
+    let folder = Folder::new("schemas-summary");
+    full(&folder)?;
+    let run = summarize(&read(folder.path())?, "full", Source::Measured, |cells| held_against("", cells));
+    let check = Check::new("summary");
+    for runs in [vec![run], runs(), vec![]] {
+        let summary = Summary { schema: SummarySchema {}, runs };
+        let value = serde_json::to_value(&summary).expect("JSON");
+        check.accepts(&value);
+        check.refuses(&value, |value| value["schema"] = json!("breakeven.summary/2"));
+        if !summary.runs.is_empty() {
+            check.refuses(&value, |value| value["runs"][0]["source"] = json!("guessed"));
+            check.refuses(&value, |value| value["runs"][0]["cells"][0]["mode"] = json!("warm"));
+            check.refuses(&value, |value| value["runs"][0]["cells"][0]["q1_ns"] = json!(-1.0));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn rule_files_are_what_their_schema_says() {
+    let text = r#"{"schema":"breakeven.rules/1","rules":[{"operation":"*","devices":["cpu"]},
+        {"operation":"add","elements":[0,1000],"devices":["cpu"],"why":"a GPU never pays here"}]}"#;
+    let check = Check::new("rules");
+    check.accepts(&parsed(text));
+    check.accepts(&serde_json::to_value(Rules::parse(text).expect("rules")).expect("JSON"));
+    check.refuses(&parsed(text), |value| value["rules"][0]["device"] = json!("cpu"));
+}
+
+#[test]
+fn the_checker_of_schemas_refuses_what_it_should() {
+    let schema = json!({"type": ["object", "null"], "properties": {"a": {"type": "integer", "minimum": 0},
+        "b": {"type": "array", "items": {"enum": ["x", null]}, "minItems": 1, "maxItems": 2},
+        "c": {"oneOf": [{"const": 1}, {"type": "string", "pattern": "^(chain|idle)-[0-9]+$"}]}},
+        "required": ["a"], "additionalProperties": false});
+    for good in
+        [json!(null), json!({"a": 0}), json!({"a": 1, "b": ["x", null], "c": "idle-20"}), json!({"a": 1, "c": 1})]
+    {
+        assert_eq!(validate(&schema, &good), Ok(()));
+    }
+    for bad in [
+        json!([]),
+        json!({}),
+        json!({"a": -1}),
+        json!({"a": 0.5}),
+        json!({"a": 0, "d": 0}),
+        json!({"a": 0, "b": []}),
+        json!({"a": 0, "b": ["x", "x", "x"]}),
+        json!({"a": 0, "b": ["y"]}),
+        json!({"a": 0, "c": "chain-"}),
+        json!({"a": 0, "c": "chain-1x"}),
+    ] {
+        assert!(validate(&schema, &bad).is_err(), "{bad}");
+    }
+}

@@ -1,0 +1,142 @@
+//! From a run folder to its summary: what a reader is told follows from the rows.
+
+mod samples;
+
+use breakeven_study::folder::{Event, Facts, RunWriter, read};
+use breakeven_study::stats::Random;
+use breakeven_study::{
+    Ceiling, Cell, Flag, Flags, Mode, NoiseVerdict, Run, Sample, Source, Status, StudyError, WarmUp, summarize,
+};
+use samples::{Folder, cell, manifest};
+
+/// A run folder with the given cells, as summarised.
+fn summary(name: &str, cells: &[(Cell, Facts, Vec<Sample>)]) -> Result<Run, StudyError> {
+    let folder = Folder::new(&format!("summary-{name}"));
+    let mut run = RunWriter::create(folder.path(), &manifest())?;
+    for round in 0..5 {
+        run.record(0, Event::Sentinel { round, wall_ns: 1000 + 10 * u64::from(round) })?;
+    }
+    run.record(0, Event::Ceiling(Ceiling { flops: Some(1e11), ..Ceiling::unmeasured("cpu") }))?;
+    for (cell, facts, samples) in cells {
+        let id = run.begin(0, cell)?;
+        run.samples(id, samples)?;
+        run.finish(0, id, cell, facts.clone())?;
+    }
+    Ok(summarize(&read(folder.path())?, name, Source::Simulated, |_| Vec::new()))
+}
+
+/// 60 samples around `wall_ns`, 1% apart.
+fn around(wall_ns: f64) -> Vec<Sample> {
+    let mut random = Random::new(wall_ns.to_bits());
+    let time = |random: &mut Random| (wall_ns * (0.01 * random.normal()).exp()) as u64;
+    (0..60).map(|index| Sample { index, wall_ns: time(&mut random), ..Sample::default() }).collect()
+}
+
+fn ok(operation: &str, elements: u64, device: &str, wall_ns: f64) -> (Cell, Facts, Vec<Sample>) {
+    (cell(operation, elements, device, Mode::Host), Facts::of(Status::Ok), around(wall_ns))
+}
+
+/// Sizes from 1,000 to 1,000,000 where the GPU takes 100 us and 0.1 ns an element, the CPU 1 ns an element.
+fn gelu() -> Vec<(Cell, Facts, Vec<Sample>)> {
+    let sizes = [1_000, 10_000, 100_000, 1_000_000];
+    let cpu = sizes.map(|elements| ok("gelu", elements, "cpu", elements as f64));
+    let gpu = sizes.map(|elements| ok("gelu", elements, "vulkan:0", 1e5 + 0.1 * elements as f64));
+    cpu.into_iter().chain(gpu).collect()
+}
+
+#[test]
+fn a_break_even_is_found_with_its_interval() -> Result<(), StudyError> {
+    let run = summary("gelu", &gelu())?;
+    let [found] = &run.break_even[..] else { panic!("{:?}", run.break_even) };
+    let [crossing] = found.crossings[..] else { panic!("{found:?}") };
+    assert!(crossing.low <= crossing.elements && crossing.elements <= crossing.high);
+    assert!((90_000..130_000).contains(&crossing.elements), "{crossing:?}");
+    assert_eq!((found.wins_from, found.gpu_blob, found.range), (Some(1_000_000), Some(1_000_000), [1_000, 1_000_000]));
+    assert!(found.verdict.starts_with("GPU from 1"), "{}", found.verdict);
+    assert_eq!(run.noise.verdict, NoiseVerdict::Quiet);
+    assert_eq!(run.ceilings[0].flops, Some(1e11));
+    assert_eq!(run.cells[0].warm_up, Some(WarmUp::Steady));
+    Ok(())
+}
+
+#[test]
+fn failed_operations_earn_no_time() -> Result<(), StudyError> {
+    let mut cells = gelu();
+    cells[7].1 = Facts::failed(Status::Lost, "the device was lost after 40 samples");
+    let run = summary("lost", &cells)?;
+    let row = &run.cells[7];
+    assert_eq!((row.status, row.q1_ns, row.min_ns, row.samples), (Status::Lost, None, None, 0));
+    assert_eq!(row.why.as_deref(), Some("the device was lost after 40 samples"));
+    assert_eq!(
+        run.break_even[0].verdict,
+        "none in [1,000, 100,000]: CPU at every size (1 of 4 sizes failed on vulkan:0)"
+    );
+    Ok(())
+}
+
+/// B01: a call that is submitted within 10 us and ends after 5 ms takes 5 ms, and the 10 us have a column of their own.
+#[test]
+fn b01_the_time_of_a_call_is_not_that_of_its_submission() -> Result<(), StudyError> {
+    let late = |sample: Sample| Sample { dispatch_ns: Some(10_000), wait_ns: Some(4_990_000), ..sample };
+    let samples = around(5e6).into_iter().map(late).collect();
+    let run = summary("b01", &[(cell("matmul", 1 << 20, "vulkan:0", Mode::Host), Facts::of(Status::Ok), samples)])?;
+    let row = &run.cells[0];
+    let q1 = row.q1_ns.expect("measured");
+    assert!((q1 / 5e6 - 1.0).abs() < 0.05, "{q1}");
+    assert_eq!((row.parts.dispatch_ns, row.parts.wait_ns, row.parts.kernel_ns), (Some(1e4), Some(4.99e6), None));
+    Ok(())
+}
+
+/// B04: clocks that were lowered are dropped and counted, and a row of nothing else is marked, not empty.
+#[test]
+fn b04_throttled_rows_are_marked_and_never_empty() -> Result<(), StudyError> {
+    let hot = |sample: Sample| Sample { flags: Flags::NONE.with(Flag::Throttled), ..sample };
+    let (mut some, mut all) = (ok("gelu", 1000, "cpu", 1e3), ok("gelu", 2000, "cpu", 2e3));
+    some.2.iter_mut().take(20).for_each(|sample| *sample = hot(*sample));
+    all.2.iter_mut().for_each(|sample| *sample = hot(*sample));
+    let run = summary("b04", &[some, all])?;
+    assert_eq!((run.cells[0].samples, run.cells[0].dropped, run.noise.throttled), (40, 20, 20));
+    assert_eq!(run.cells[1].flags, ["throttled throughout"]);
+    assert!(run.cells[1].q1_ns.is_some());
+    Ok(())
+}
+
+/// B05: a call that does nothing is flagged, at any size, and a checksum of the output is kept.
+#[test]
+fn b05_work_that_was_optimised_away_is_flagged() -> Result<(), StudyError> {
+    let mut cells = [ok("add", 1, "cpu", 25.0), ok("add", 1_000_000, "cpu", 25.0), ok("add", 999_999, "cpu", 1e5)];
+    cells[2].1.checksum = Some("00ff".into());
+    let run = summary("b05", &cells)?;
+    let flagged: Vec<bool> = run.cells.iter().map(|row| !row.flags.is_empty()).collect();
+    assert_eq!(flagged, [false, true, false]);
+    assert!(run.cells[1].flags[0].contains("was anything computed?"), "{:?}", run.cells[1].flags);
+    assert_eq!(run.cells[2].checksum.as_deref(), Some("00ff"));
+    Ok(())
+}
+
+#[test]
+fn decayed_data_and_unusable_kernel_times_are_flagged() -> Result<(), StudyError> {
+    let mut cell = ok("mul", 1000, "vulkan:0", 1e5);
+    cell.1.degenerate = Some(0.25);
+    cell.2.iter_mut().for_each(|sample| sample.kernel_ns = Some(u64::MAX));
+    let run = summary("decay", &[cell])?;
+    assert_eq!(
+        run.cells[0].flags,
+        [
+            "25.0% of the output is denormal, not finite, or all of it zero",
+            "60 kernel times of the device's clock were unusable"
+        ]
+    );
+    assert_eq!(run.cells[0].parts.kernel_ns, None);
+    Ok(())
+}
+
+#[test]
+fn groups_in_any_order_give_the_same() -> Result<(), StudyError> {
+    let mut cells = gelu();
+    let forwards = summary("order", &cells)?;
+    cells.reverse();
+    let backwards = summary("order", &cells)?;
+    assert_eq!(forwards.break_even, backwards.break_even);
+    Ok(())
+}
