@@ -169,7 +169,7 @@ mod tests {
     }
 
     fn payload() -> Vec<u8> {
-        (0..1003u32).map(|i| (i * i >> 3) as u8).collect()
+        (0..1003u32).map(|i| ((i * i) >> 3) as u8).collect()
     }
 
     #[test]
