@@ -3,7 +3,7 @@
 use breakeven_device::{DeviceInfo, DeviceKind};
 use breakeven_ir::{Caps, DType};
 
-use crate::backend::Limits;
+use crate::backend::{Limits, WgpuOptions};
 use crate::kernels::Shaping;
 
 /// Who it is, and why it cannot be used, when it cannot.
@@ -66,11 +66,12 @@ pub(crate) fn wanted(adapter: &wgpu::Adapter, limits: Limits) -> wgpu::Limits {
 }
 
 /// The features to ask for.
-pub(crate) fn features(adapter: &wgpu::Adapter, timestamps: bool) -> wgpu::Features {
+pub(crate) fn features(adapter: &wgpu::Adapter, options: &WgpuOptions) -> wgpu::Features {
     let marks = wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS;
-    let wanted = if timestamps { marks } else { wgpu::Features::empty() };
+    let marks = if options.timestamps { marks } else { wgpu::Features::empty() };
+    let kept = if options.kept.is_some() { wgpu::Features::PIPELINE_CACHE } else { wgpu::Features::empty() };
     let cores = if has_cores(adapter) { CORES } else { wgpu::Features::empty() };
-    (wanted & adapter.features()) | cores
+    ((marks | kept) & adapter.features()) | cores
 }
 
 /// What products by cooperative matrices need.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use breakeven_device::{Backend, Copier, Device, DeviceError, DeviceInfo, DeviceKind, Result};
 
 use crate::errors::ready;
-use crate::{Graphics, WgpuDevice, adapter};
+use crate::{Graphics, KeptPipelines, WgpuDevice, adapter};
 
 /// Which limits a device is opened with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub struct WgpuOptions {
     /// Whether loops stay loops in shaders; where this is not said, for drivers that compile for the processor, which take ten times as
     /// long over what is written out.
     pub terse: Option<bool>,
+    /// Where what drivers compile is kept from one process to the next, if anywhere.
+    pub kept: Option<KeptPipelines>,
 }
 
 impl Default for WgpuOptions {
@@ -80,6 +82,7 @@ impl Default for WgpuOptions {
             spin: Duration::from_micros(200),
             close: Duration::from_secs(2),
             terse: None,
+            kept: None,
         }
     }
 }

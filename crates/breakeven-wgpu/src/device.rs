@@ -43,7 +43,7 @@ impl WgpuDevice {
         info: DeviceInfo,
         options: WgpuOptions,
     ) -> Result<WgpuDevice> {
-        let features = adapter::features(adapter, options.timestamps);
+        let features = adapter::features(adapter, &options);
         let experimental_features = if features.contains(adapter::CORES) {
             // SAFETY: cooperative matrices are used by our own texts alone, as Vulkan's extension says they may be: by whole
             // workgroups in uniform control flow, over workgroup memory that the loads and stores stay within.
@@ -64,7 +64,7 @@ impl WgpuDevice {
             .map_err(|panic| refused(panic_text(panic.as_ref())))?
             .ok_or_else(|| refused("the driver does not answer at once".to_owned()))?
             .map_err(|e| refused(e.to_string()))?;
-        let gpu = Gpu::new(instance, opened, info.kind, options);
+        let gpu = Gpu::new((instance, adapter), opened, info.kind, options);
         let caps = adapter::caps(&gpu.limits);
         Ok(WgpuDevice { info, caps, flight: Mutex::default(), pipelines: Pipelines::default(), gpu: Arc::new(gpu) })
     }
@@ -148,6 +148,17 @@ impl WgpuDevice {
         self.admit(part.end - part.start)?;
         let submission = read(&self.gpu, buffer, part, cell)?;
         Ok(lock(&self.flight).start(submission))
+    }
+
+    /// Waits for unfinished work as long as the options say; true where none is left.
+    fn finish(&self) -> bool {
+        let deadline = Deadline::after(self.gpu.options.close);
+        while !deadline.has_passed() && self.gpu.verdict.check().is_ok() {
+            let Some(newest) = lock(&self.flight).newest() else { return true };
+            let timeout = Some(deadline.remaining());
+            drop(self.progress(wgpu::PollType::Wait { submission_index: Some(newest), timeout }));
+        }
+        false
     }
 
     fn prepared(work: &Arc<dyn Prepared>) -> Result<&WgpuPrepared> {
@@ -272,11 +283,11 @@ impl Drop for WgpuDevice {
     /// Waits for unfinished work as long as the options say; then leaves it to the driver, whose own destructors would
     /// wait for ever.
     fn drop(&mut self) {
-        let deadline = Deadline::after(self.gpu.options.close);
-        while !deadline.has_passed() && self.gpu.verdict.check().is_ok() {
-            let Some(newest) = lock(&self.flight).newest() else { return };
-            let timeout = Some(deadline.remaining());
-            drop(self.progress(wgpu::PollType::Wait { submission_index: Some(newest), timeout }));
+        if self.finish() {
+            if let Some(cache) = &self.gpu.cache {
+                cache.save();
+            }
+            return;
         }
         let left = lock(&self.flight).take_pending();
         if !left.is_empty() {

@@ -11,6 +11,7 @@ use breakeven_device::{Buffer, DeviceError, DeviceKind, Pool, Result, size_class
 use crate::backend::WgpuOptions;
 use crate::counters::Counts;
 use crate::errors::{Verdict, guarded, lock};
+use crate::kept::DriverCache;
 use crate::kernels::Shaping;
 use crate::staging::Staging;
 
@@ -18,6 +19,8 @@ use crate::staging::Staging;
 pub(crate) struct Gpu {
     pub queue: ManuallyDrop<wgpu::Queue>,
     pub device: ManuallyDrop<wgpu::Device>,
+    /// What its driver compiled, where that is kept.
+    pub cache: Option<Arc<DriverCache>>,
     /// Some drivers crash when their instance goes before their devices.
     _instance: wgpu::Instance,
     pub limits: wgpu::Limits,
@@ -51,18 +54,20 @@ pub(crate) struct WgpuMemory {
 
 impl Gpu {
     pub fn new(
-        instance: &wgpu::Instance,
+        (instance, adapter): (&wgpu::Instance, &wgpu::Adapter),
         (device, queue): (wgpu::Device, wgpu::Queue),
         kind: DeviceKind,
         options: WgpuOptions,
     ) -> Gpu {
         let verdict = Verdict::default();
         verdict.listen(&device);
+        let cache = options.kept.as_ref().and_then(|k| k.open(&device, instance, &adapter.get_info(), &verdict));
         Gpu {
             limits: device.limits(),
             kind,
             queue: ManuallyDrop::new(queue),
             device: ManuallyDrop::new(device),
+            cache,
             _instance: instance.clone(),
             verdict,
             counts: Counts::default(),

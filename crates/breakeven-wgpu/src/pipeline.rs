@@ -8,6 +8,7 @@ use breakeven_ir::Unsupported;
 
 use crate::counters::count;
 use crate::errors::lock;
+use crate::kept::DriverCache;
 use crate::kernels::Dispatch;
 use crate::memory::Gpu;
 use crate::wgsl::is_foreign;
@@ -36,7 +37,8 @@ impl Pipelines {
         if let Some(known) = lock(&self.made).get(&dispatch.text) {
             return Ok(known.clone());
         }
-        let made = Arc::new(gpu.guarded(|| compile(gpu, dispatch))?);
+        let compile = || DriverCache::make(gpu.cache.as_deref(), |cache| compile(gpu, dispatch, cache));
+        let made = Arc::new(gpu.guarded(compile)?);
         count(&gpu.counts.pipelines);
         lock(&self.made).insert(dispatch.text.clone(), made.clone());
         Ok(made)
@@ -82,7 +84,7 @@ impl Pipelines {
     }
 }
 
-fn compile(gpu: &Gpu, dispatch: &Dispatch) -> Pipeline {
+fn compile(gpu: &Gpu, dispatch: &Dispatch, cache: Option<&wgpu::PipelineCache>) -> Pipeline {
     let storage = |b: &crate::wgsl::Bound| wgpu::BufferBindingType::Storage { read_only: !b.write };
     let kinds = [wgpu::BufferBindingType::Uniform].into_iter().chain(dispatch.bound.iter().map(storage));
     let entry = |(binding, ty)| wgpu::BindGroupLayoutEntry {
@@ -108,7 +110,7 @@ fn compile(gpu: &Gpu, dispatch: &Dispatch) -> Pipeline {
             zero_initialize_workgroup_memory: false,
             ..Default::default()
         },
-        cache: None,
+        cache,
     });
     Pipeline { compute, layout }
 }

@@ -136,7 +136,7 @@ fn marked(steps: &[Step], binding: &Binding, marks_copies: bool) -> Vec<Marked> 
                     activity: Activity::Kernel,
                     steps: part[0].launches.to_vec(),
                     bytes: 0,
-                }))
+                }));
             }
             _ if !marks_copies => {}
             Step::Upload { upload, of, .. } => marked.push(transfer(vec![*of], bytes(*upload))),

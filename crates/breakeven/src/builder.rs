@@ -10,6 +10,7 @@ use std::time::Duration;
 use breakeven_cpu::{CpuDevice, CpuOptions};
 use breakeven_device::{Backend, Device};
 use breakeven_plan::{DeviceProfile, Profile, Prospect};
+use breakeven_wgpu::KeptPipelines;
 use etcetera::{BaseStrategy, choose_base_strategy};
 
 use crate::cache::Plans;
@@ -128,13 +129,13 @@ impl EngineBuilder {
         self
     }
 
-    /// Keep measurements in this folder.
+    /// Keep measurements in this folder, and what drivers of GPUs compiled.
     pub fn cache_folder(mut self, folder: impl Into<PathBuf>) -> EngineBuilder {
         self.cache = Cache::Folder(folder.into());
         self
     }
 
-    /// Keep measurements nowhere.
+    /// Keep measurements, and what drivers compiled, nowhere.
     pub fn no_cache(mut self) -> EngineBuilder {
         self.cache = Cache::Off;
         self
@@ -180,7 +181,9 @@ impl EngineBuilder {
         let failed = |source| Error::Device { device: "cpu".to_owned(), source };
         let cpu: Arc<dyn Device> = Arc::new(cpu.map_err(failed)?);
         let memory_limit = cpu.memory().budget;
-        let file = self.cache.file(&fingerprint(&cpu, cores), &mut notes);
+        let folder = self.cache.folder(&mut notes);
+        let file = folder.as_ref().map(|folder| ProfileFile::in_folder(folder, &fingerprint(&cpu, cores)));
+        let kept = folder.map(KeptPipelines::in_folder);
         let stored = self.profile.clone().or_else(|| file.as_ref().and_then(|f| f.load(&mut notes)));
         let known = |device: &Arc<dyn Device>| calibrate::known(stored.as_ref(), device.info());
         let unmeasured = || DeviceProfile {
@@ -201,14 +204,15 @@ impl EngineBuilder {
         }
         let prospect = Prospect::of(stored.as_ref());
         let (software, webgpu_limits, gpus) = (self.software, self.webgpu_limits, !self.no_gpus);
-        let graphics = self.graphics;
-        let is_needed = gpus || !self.backends.is_empty();
-        let backends = self.backends;
-        let search =
-            is_needed.then(|| Search { gpus, backends, software, graphics, webgpu_limits, stored, file: file.clone() });
+        let (graphics, backends, kept_file) = (self.graphics, self.backends, (kept.clone(), file.clone()));
+        let is_needed = gpus || !backends.is_empty();
+        let search = is_needed.then(|| {
+            let (kept, file) = kept_file;
+            Search { gpus, backends, software, graphics, webgpu_limits, stored, file, kept }
+        });
         let devices = Arc::new(Devices::new(entries, search, notes));
         let (plans, options) = (Plans::default(), self.options);
-        Ok(Engine(Arc::new(Shared { devices, plans, options, memory_limit, file, prospect })))
+        Ok(Engine(Arc::new(Shared { devices, plans, options, memory_limit, file, kept, prospect })))
     }
 }
 
@@ -219,17 +223,17 @@ impl fmt::Debug for EngineBuilder {
 }
 
 impl Cache {
-    /// The file this setting means; none at all is fine and noted.
-    fn file(&self, fingerprint: &str, notes: &mut Vec<String>) -> Option<ProfileFile> {
+    /// The folder this setting means; none at all is fine and noted.
+    fn folder(&self, notes: &mut Vec<String>) -> Option<PathBuf> {
         match self {
             Cache::Off => None,
-            Cache::Folder(folder) => Some(ProfileFile::in_folder(folder, fingerprint)),
+            Cache::Folder(folder) => Some(folder.clone()),
             Cache::User => {
                 let base = choose_base_strategy().ok();
                 if base.is_none() {
                     notes.push("there is no home directory: what is measured is kept for this process only".to_owned());
                 }
-                base.map(|base| ProfileFile::in_folder(&base.cache_dir().join("breakeven"), fingerprint))
+                base.map(|base| base.cache_dir().join("breakeven"))
             }
         }
     }

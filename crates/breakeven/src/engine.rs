@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use breakeven_device::{Deadline, Device, DeviceInfo, Memory};
 use breakeven_plan::{DeviceId, Profile, Prospect};
+use breakeven_wgpu::{KeptCounters, KeptPipelines};
 
 use crate::builder::EngineBuilder;
 use crate::cache::Plans;
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub memory_limit: Option<u64>,
     /// Where what was measured is kept.
     pub file: Option<ProfileFile>,
+    /// Where what drivers compiled is kept.
+    pub kept: Option<KeptPipelines>,
     /// From which work on GPUs are looked for.
     pub prospect: Prospect,
 }
@@ -104,7 +107,15 @@ impl Engine {
 
     /// What went otherwise than one would expect, in words: no Vulkan library, a profile that was ignored.
     pub fn notes(&self) -> Vec<String> {
-        self.0.devices.notes()
+        let kept = self.0.kept.iter().flat_map(KeptPipelines::notes);
+        self.0.devices.notes().into_iter().chain(kept).collect()
+    }
+
+    /// What became of the pipelines that drivers compiled in earlier processes, and of those of this one: they are kept in the folder
+    /// of the profile, for each adapter with its driver, and written when devices have been measured and when they are closed. None
+    /// where nothing is kept.
+    pub fn kept_pipelines(&self) -> Option<KeptCounters> {
+        self.0.kept.as_ref().map(KeptPipelines::counters)
     }
 
     /// What has been measured.

@@ -63,14 +63,17 @@ impl Engine {
 
     /// As [`Engine::read`], of a tensor that is not among the small ones.
     pub(crate) fn read_long(&self, tensor: &Tensor, patience: Patience) -> Result<(Arc<Value>, HostBytes)> {
-        let mut attempts = Attempts::at(&[tensor], patience);
+        self.read_by(tensor, &mut Attempts::at(&[tensor], patience))
+    }
+
+    fn read_by(&self, tensor: &Tensor, attempts: &mut Attempts) -> Result<(Arc<Value>, HostBytes)> {
         loop {
             let devices = attempts.devices(self);
             let Some(value) = value_of(tensor).filter(|value| value.is_there(&devices)) else {
-                self.compute_by(&[tensor], &[true], &mut attempts)?;
+                self.compute_by(&[tensor], &[true], attempts)?;
                 continue;
             };
-            match Engine::host_bytes(&value, &devices, patience) {
+            match Engine::host_bytes(&value, &devices, attempts.patience) {
                 Ok(Some(bytes)) => return Ok((value, bytes)),
                 // It was lost since it was looked for.
                 Ok(None) => {}
@@ -94,23 +97,32 @@ impl Engine {
 
     /// As [`Engine::read_into`], of a tensor that is not among the small ones.
     pub(crate) fn bring<T: Element>(&self, tensor: &Tensor, out: &mut [T], patience: Patience) -> Result<()> {
-        if self.bring_straight(tensor, out, patience).is_some() {
-            return Ok(());
+        let mut attempts = Attempts::at(&[tensor], patience);
+        let devices = attempts.devices(self);
+        match Engine::bring_straight(tensor, out, &devices, patience) {
+            Some(Ok(())) => return Ok(()),
+            // The caller has waited, and the device is not asked again as if nothing had happened.
+            Some(Err(failure)) => attempts.failed(self, &devices, failure)?,
+            None => {}
         }
-        let (value, bytes) = self.read_long(tensor, patience)?;
+        let (value, bytes) = self.read_by(tensor, &mut attempts)?;
         value.elements_into(&bytes, out, |from, to| self.copy(from, to));
         Ok(())
     }
 
-    /// A value that is on a device alone, without keeping a copy on the host. `None` where that gains nothing, and where it failed:
-    /// who then reads the value meets the failure again, and knows what to do without the device.
-    fn bring_straight<T: Element>(&self, tensor: &Tensor, out: &mut [T], patience: Patience) -> Option<()> {
+    /// A value that is on a device alone, without keeping a copy on the host; `None` where that gains nothing.
+    fn bring_straight<T: Element>(
+        tensor: &Tensor,
+        out: &mut [T],
+        devices: &Snapshot,
+        patience: Patience,
+    ) -> Option<std::result::Result<(), Failure>> {
         let value = value_of(tensor).filter(|value| value.host().is_none())?;
         let to = T::bytes_mut(out).filter(|_| value.layout.is_dense())?;
         let (id, buffer) = value.copies().resident.first()?.clone();
-        let devices = self.0.devices.snapshot();
         let device = devices.device(id).filter(|device| device.owns(&buffer))?;
-        device.read_into(&buffer, to, devices.deadline_of_read(id, value.bytes, patience))?.ok()
+        let read = device.read_into(&buffer, to, devices.deadline_of_read(id, value.bytes, patience))?;
+        Some(read.map_err(|source| of_device(id, source)))
     }
 
     /// Copies bytes of the host, with the CPU's threads where that pays.

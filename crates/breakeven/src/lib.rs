@@ -68,7 +68,7 @@ pub use breakeven_ir::{
     MapDef, Number, Precision, Row, Shape, Spec, Tolerance, Wgsl, Word, row,
 };
 pub use breakeven_plan::{Decision, DeviceId, DeviceProfile, Frozen, Plan, Profile};
-pub use breakeven_wgpu::Graphics;
+pub use breakeven_wgpu::{Graphics, KeptCounters};
 pub use builder::EngineBuilder;
 pub use compose::{
     Activation, Attention, Conv, ConvTranspose, Coordinates, Filter, Gru, Lstm, Pad, Padding, Pool, Resize, Rnn,

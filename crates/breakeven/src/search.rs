@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use breakeven_device::{Backend, Copier, Device, DeviceError, DeviceInfo, DeviceKind};
 use breakeven_plan::{DeviceId, DeviceProfile, Profile, Trust};
-use breakeven_wgpu::{Graphics, Limits, WgpuBackend, WgpuOptions, first_failure};
+use breakeven_wgpu::{Graphics, KeptPipelines, Limits, WgpuBackend, WgpuOptions, first_failure};
 
 use crate::calibrate::{self, Effort};
 use crate::devices::{Devices, Entry};
@@ -25,6 +25,8 @@ pub(crate) struct Search {
     /// What was measured earlier.
     pub stored: Option<Profile>,
     pub file: Option<ProfileFile>,
+    /// What drivers compiled earlier, and will from now on.
+    pub kept: Option<KeptPipelines>,
 }
 
 /// Search on a thread of its own. An engine that is dropped meanwhile is not kept alive.
@@ -58,6 +60,8 @@ impl Search {
             opened |= self.open_all(&self.graphics(devices), devices);
         }
         self.finish(opened, devices);
+        // A process that ends without closing its devices leaves what they were measured with.
+        self.kept.iter().for_each(KeptPipelines::save);
     }
 
     /// The drivers of GPUs.
@@ -66,8 +70,8 @@ impl Search {
         // Bytes are brought to staging memory by the threads that the engine may use.
         let cpu = devices.upgrade().and_then(|devices| devices.snapshot().device(DeviceId::HOST));
         let copier = cpu.map(Copier::of).unwrap_or_default();
-        let backend =
-            WgpuBackend::new(WgpuOptions { graphics: self.graphics, limits, copier, ..WgpuOptions::default() });
+        let (graphics, kept) = (self.graphics, self.kept.clone());
+        let backend = WgpuBackend::new(WgpuOptions { graphics, limits, copier, kept, ..WgpuOptions::default() });
         match self.graphics {
             Some(graphics) => {
                 note(devices, &format!("GPUs were looked for through {graphics} alone, as was asked for"));

@@ -12,7 +12,7 @@ use crate::{Error, Graphics, Precision, Result};
 ///
 /// | variable | value | meaning |
 /// |---|---|---|
-/// | `BREAKEVEN_CACHE` | a folder, or `off` | where measurements are kept; the user's cache folder else |
+/// | `BREAKEVEN_CACHE` | a folder, or `off` | where measurements and what GPU drivers compiled are kept; the user's cache folder else |
 /// | `BREAKEVEN_DEVICES` | `cpu`, `gpu`, `software`, joined by commas | kinds of devices to use; the CPU is always there |
 /// | `BREAKEVEN_BACKEND` | `vulkan`, `metal`, `dx12` or `gl` | through which interface GPUs are looked for: see [`Graphics`] |
 /// | `BREAKEVEN_THREADS` | a number from 1 | threads of the CPU |
@@ -28,7 +28,7 @@ use crate::{Error, Graphics, Precision, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Where measurements are kept.
+    /// Where measurements are kept, and what drivers of GPUs compiled.
     pub cache: Cache,
     /// Whether GPUs are looked for.
     pub gpus: bool,

@@ -1,43 +1,20 @@
 //! Custom operations through the engine: placed, explained, measured, and contained when they fail.
 
+mod sim;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use breakeven::{CustomOp, DType, DeviceId, DeviceProfile, DeviceState, Engine, Example, Spec, Tensor, Wgsl};
-use breakeven_device::sim::{SimClock, SimDevice, SimOptions, SimSpeed};
+use breakeven::{CustomOp, DType, DeviceId, DeviceState, Engine, Example, Spec, Tensor, Wgsl};
+use breakeven_device::sim::{SimClock, SimDevice};
 use breakeven_device::{Deadline, Device};
-use breakeven_plan::{ClassCurves, Cost, Curve, Trust};
-
-fn rates(rate: f64) -> DeviceProfile {
-    let curves = || ClassCurves { math: Curve::rate(rate), memory: Curve::rate(rate) };
-    let tiny = Cost { seconds: 1e-12, spread: 0.0 };
-    DeviceProfile {
-        trust: Trust::Full,
-        submit: tiny,
-        dispatch: tiny,
-        sync: tiny,
-        upload: Curve::rate(rate),
-        download: Curve::rate(rate),
-        classes: [("map".to_owned(), curves())].into(),
-        ..DeviceProfile::default()
-    }
-}
 
 /// A slow CPU and a fast simulated device, as far as the planner is told.
 fn engine() -> Engine {
-    let speed = SimSpeed {
-        per_submit: Duration::from_micros(2),
-        per_launch: Duration::from_micros(1),
-        per_wait: Duration::from_micros(2),
-        flops_per_second: 1e12,
-        bytes_per_second: 1e11,
-        link_latency: Duration::from_micros(2),
-        link_bytes_per_second: 1e10,
-    };
-    let device: Arc<dyn Device> = Arc::new(SimDevice::new(SimOptions::new("sim", speed), &SimClock::new()));
-    let builder = Engine::builder().gpus(false).no_cache().cpu_profile(rates(1e3));
-    builder.measured_device(device, rates(1e15)).build().unwrap()
+    let device: Arc<dyn Device> = Arc::new(SimDevice::new(sim::options(&[]), &SimClock::new()));
+    let builder = Engine::builder().gpus(false).no_cache().cpu_profile(sim::rates(1e3));
+    builder.measured_device(device, sim::rates(1e15)).build().unwrap()
 }
 
 /// An engine with every software adapter of the machine.
