@@ -46,11 +46,16 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
+/// Nothing is slower: shown, or, where this machine is too noisy now, not shown.
+fn is_no_alarm(output: &Output) -> bool {
+    [0, 3].contains(&code(output))
+}
+
 /// A study of two small operations on the CPU.
 fn scan<'a>(folder: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let mut arguments =
-        vec!["scan", "--only", "relu,sum", "--device", "cpu", "--mode", "host", "--sizes", "1000..10000"];
-    arguments.extend(["--seconds", "1", "--output", folder]);
+    let mut arguments = vec!["scan", "--only", "relu,sum", "--device", "cpu", "--mode", "host"];
+    arguments.extend(["--sizes", "1000..10000", "--output", folder]);
+    arguments.extend(if more.contains(&"--seconds") { &[][..] } else { &["--seconds", "1"] });
     arguments.extend(more);
     arguments
 }
@@ -85,7 +90,8 @@ fn a_scan_leaves_a_run_and_every_report_of_it() {
         ["relu", "sum"].iter().flat_map(|op| [1000, 10_000].map(|n| ((*op).to_owned(), n, "ok".to_owned()))).collect();
     assert_eq!(cells(&out), want);
     // It is held against itself, and against another machine.
-    assert_eq!(code(&run(&["compare", &out, &out])), 0);
+    let output = run(&["compare", &out, &out]);
+    assert!(is_no_alarm(&output), "{}", text(&output));
     let other = folder.path("other");
     std::fs::create_dir(&other).unwrap();
     for file in ["samples.csv", "events.jsonl"] {
@@ -98,7 +104,7 @@ fn a_scan_leaves_a_run_and_every_report_of_it() {
     let refused = run(&["compare", &out, &other]);
     assert_eq!(code(&refused), 5, "{}", text(&refused));
     assert!(text(&refused).contains("--across-machines"));
-    assert_eq!(code(&run(&["compare", &out, &other, "--across-machines"])), 0);
+    assert!(is_no_alarm(&run(&["compare", &out, &other, "--across-machines"])));
     // Both side by side, with what others published.
     let merged = folder.path("merged");
     let output = run(&["merge", &out, &other, "--published", "--output", &merged]);
@@ -131,7 +137,7 @@ fn rules_say_where_nothing_may_run() {
         format!(r#"{{"schema":"breakeven.rules/1","rules":[{{"operation":"relu","devices":[{devices}]}}]}}"#)
     };
     std::fs::write(&rules, rule(r#""cpu""#)).unwrap();
-    assert_eq!(code(&run(&["compare", &out, &out, "--rules", &rules])), 0);
+    assert!(is_no_alarm(&run(&["compare", &out, &out, "--rules", &rules])));
     std::fs::write(&rules, rule(r#""wgpu""#)).unwrap();
     let output = run(&["compare", &out, &out, "--rules", &rules]);
     assert_eq!(code(&output), 1, "{}", text(&output));
@@ -149,7 +155,7 @@ fn a_parent_that_is_killed_loses_no_finished_row_and_the_run_goes_on() {
     };
     let begun = Instant::now();
     while finished() == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(120), "no row in two minutes");
+        assert!(begun.elapsed() < Duration::from_mins(2), "no row in two minutes");
         std::thread::sleep(Duration::from_millis(20));
     }
     child.kill().unwrap();
@@ -158,10 +164,8 @@ fn a_parent_that_is_killed_loses_no_finished_row_and_the_run_goes_on() {
     let output = run(&["report", &out]);
     assert_eq!(code(&output), 0, "{}", text(&output));
     assert!(cells(&out).len() >= kept && kept > 0);
-    let mut resumed = scan(&out, &[]);
-    resumed.truncate(resumed.len() - 2);
-    resumed.extend(["--resume", &out]);
-    let output = run(&resumed);
+    let resumed = scan(&out, &[]).into_iter().map(|a| if a == "--output" { "--resume" } else { a });
+    let output = run(&resumed.collect::<Vec<_>>());
     assert_eq!(code(&output), 0, "{}", text(&output));
     assert_eq!(cells(&out).len(), 4);
     assert!(cells(&out).iter().all(|(_, _, status)| status == "ok"));
@@ -176,7 +180,7 @@ fn an_interrupt_leaves_a_readable_run() {
         command(&scan(&out, &["--seconds", "30"])).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
     while !Path::new(&out).join("events.jsonl").exists() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "it does not begin");
+        assert!(begun.elapsed() < Duration::from_mins(2), "it does not begin");
         std::thread::sleep(Duration::from_millis(20));
     }
     let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();

@@ -28,6 +28,8 @@ pub struct Report {
 impl Report {
     /// Compute the summary anew from the raw samples, and write what is asked for.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        // A name that there is not is told before anything is read.
+        self.format.as_deref().map(|name| self.place(name)).transpose()?;
         let mut summary = summary(&self.run)?;
         if self.published {
             summary = merge(vec![summary, Summary { schema: SummarySchema {}, runs: published::runs() }])?;
