@@ -4,10 +4,12 @@
 use std::cell::Cell as Counter;
 use std::path::PathBuf;
 
+use breakeven_bench::scan::duel::{Contestant, Duel, duel};
 use breakeven_bench::scan::preset::Group;
 use breakeven_bench::scan::study::{Progress, Study, run};
-use breakeven_bench::scan::task::{Effort, Setting};
+use breakeven_bench::scan::task::{Effort, Measure, Setting};
 use breakeven_study::folder::{Recorded, RunWriter, read};
+use breakeven_study::verdict::{Rule, judge};
 use breakeven_study::{Environment, Manifest, ManifestSchema, Mode, Status};
 
 /// A folder that goes away with the test.
@@ -149,4 +151,74 @@ fn a_study_that_is_stopped_keeps_what_is_finished_and_goes_on_where_it_was() {
     );
     run(&study(&script, &folder), &mut writer, &|| false, &mut |_| ()).unwrap();
     assert_eq!(statuses(&read(&folder.0).unwrap()), [("a", Status::Ok, 1), ("b", Status::Ok, 1)]);
+}
+
+/// A program that answers each turn with these lines.
+fn contestant(answers: &str) -> Contestant {
+    let script = format!(
+        "read task; echo '{{\"line\":\"ready\"}}'; while read go; do {answers} echo '{{\"line\":\"ready\"}}'; done"
+    );
+    let arguments = vec!["-c".to_owned(), script];
+    Contestant { program: PathBuf::from("/bin/sh"), arguments, slowed: 0.0 }
+}
+
+fn turn(device: &str, wall_ns: &str, wrong: &str) -> String {
+    let cell = cell(device);
+    format!(r#"echo '{{"line":"turn","cell":{cell},"wall_ns":{wall_ns},"wrong":{wrong}}}'; "#)
+}
+
+fn found(a: &str, b: &str) -> Result<Vec<(String, Duel)>, breakeven_bench::scan::Error> {
+    let folder = Folder::new("duel");
+    let study = study("", &folder);
+    let task = Measure {
+        operation: "relu".to_owned(),
+        dtype: "f32".to_owned(),
+        sizes: vec![1000],
+        devices: vec![],
+        modes: vec![Mode::Host],
+        without: vec![],
+        seed: 1,
+        effort: study.effort,
+        setting: Setting::default(),
+    };
+    let [a, b] = [a, b].map(contestant);
+    let found = duel([&a, &b], &task, 20, &|| false)?;
+    Ok(found.into_iter().map(|(cell, duel)| (cell.device, duel)).collect())
+}
+
+#[test]
+fn two_programs_in_turns_are_compared_cell_by_cell() {
+    let a = turn("cpu", "[100,101,102,103,104]", "null");
+    for (b, wanted) in
+        [("[100,101,102,103,104]", "SAME"), ("[110,111,112,113,114]", "SLOWER"), ("[80,81,82,83,84]", "FASTER")]
+    {
+        let found = found(&a, &turn("cpu", b, "null")).unwrap();
+        let [(device, duel)] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((device.as_str(), duel.blocks.count(), &duel.wrong), ("cpu", 20, &None));
+        let verdict = judge(&duel.blocks, &Rule::default()).to_string();
+        assert!(verdict.starts_with(wanted), "{verdict}");
+    }
+}
+
+#[test]
+fn what_fails_or_is_missing_in_one_program_is_said() {
+    let good = turn("cpu", "[100,100,100,100,100]", "null");
+    let bad = turn("cpu", "[]", r#""element 3 is 1 instead of 2""#);
+    for (a, b, why) in [(&good, &bad, "the second program: element 3"), (&bad, &good, "the first program: element 3")] {
+        let found = found(a, b).unwrap();
+        assert!(found[0].1.wrong.as_deref().unwrap().contains(why), "{found:?}");
+    }
+    let other = turn("other", "[100,100,100,100,100]", "null");
+    let found = found(&good, &other).unwrap();
+    let why: Vec<&str> = found.iter().map(|(_, duel)| duel.wrong.as_deref().unwrap()).collect();
+    assert_eq!(why, ["the second program does not measure it", "the first program does not measure it"]);
+}
+
+#[test]
+fn a_program_that_ends_or_is_silent_ends_a_duel() {
+    let good = turn("cpu", "[100,100,100,100,100]", "null");
+    let why = found(&good, "echo it broke >&2; exit 3;").unwrap_err().to_string();
+    assert!(why.contains("it broke"), "{why}");
+    let why = found(&good, "sleep 1000;").unwrap_err().to_string();
+    assert!(why.contains("said nothing"), "{why}");
 }

@@ -164,8 +164,7 @@ fn a_parent_that_is_killed_loses_no_finished_row_and_the_run_goes_on() {
     let output = run(&["report", &out]);
     assert_eq!(code(&output), 0, "{}", text(&output));
     assert!(cells(&out).len() >= kept && kept > 0);
-    let resumed = scan(&out, &[]).into_iter().map(|a| if a == "--output" { "--resume" } else { a });
-    let output = run(&resumed.collect::<Vec<_>>());
+    let output = run(&["scan", "--resume", &out]);
     assert_eq!(code(&output), 0, "{}", text(&output));
     assert_eq!(cells(&out).len(), 4);
     assert!(cells(&out).iter().all(|(_, _, status)| status == "ok"));
@@ -197,6 +196,7 @@ fn a_wrong_call_says_what_there_is() {
         (&["scan", "--only", "tahn"][..], "tanh"),
         (&["scan", "--dtype", "f8"], "f16"),
         (&["scan", "--mode", "warm"], "resident"),
+        (&["scan", "--mode", "cold"], "first"),
         (&["scan", "--sizes", "big"], "1000..100000"),
         (&["scan", "--only", "relu", "--device", "gpu7", "--output", "/nowhere/at/all"], "cpu"),
         (&["report", "/no/such/run"], "/no/such/run"),

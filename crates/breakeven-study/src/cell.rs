@@ -12,13 +12,13 @@ use crate::StudyError;
 pub struct Cell {
     /// The operation by the name that users know: "gelu", "matmul".
     pub operation: String,
-    /// Elements of the largest operand, the size by which curves are drawn.
+    /// Elements of the first operand, the size by which curves are drawn.
     pub elements: u64,
     /// The shape in words: "1000x1000".
     pub shape: String,
     /// The type of the elements: "f32".
     pub dtype: String,
-    /// The device that was asked for: "cpu", "vulkan:0".
+    /// The device that was asked for: "cpu", "wgpu:0".
     pub device: String,
     /// How it is called.
     pub mode: Mode,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::breakeven::{Curves, Point};
 use crate::folder::{Recorded, RecordedCell};
 use crate::stats::{self, Dropped, Interval, Kept, Random, Sorted};
-use crate::{BreakEven, Ceiling, CellSummary, Noise, Parts, Run, Sample, Source, Status, Target};
+use crate::{BreakEven, Ceiling, CellSummary, Flag, Noise, Parts, Run, Sample, Source, Status, Target};
 
 /// Bytes that no cache of a processor holds.
 const LARGER_THAN_CACHES: u64 = 1 << 30;
@@ -63,7 +63,14 @@ fn raised(ceiling: &Ceiling, cells: &[CellSummary]) -> Ceiling {
 fn keep(samples: &[Sample]) -> Kept {
     let mut kept = Kept::of(samples);
     let warm_up = stats::settled_from(&kept.wall_ns());
-    kept.samples.drain(..warm_up);
+    // Samples that were taken for their parts lie between, and go with what they were taken beside.
+    let is_whole = |sample: &Sample| !sample.flags.has(Flag::InParts);
+    let mut whole = 0;
+    let settled = kept.samples.iter().position(|sample| {
+        whole += usize::from(is_whole(sample));
+        whole > warm_up
+    });
+    kept.samples.drain(..settled.unwrap_or(0));
     kept.dropped.warm_up += warm_up as u64;
     kept
 }

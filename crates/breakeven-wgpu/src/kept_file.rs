@@ -81,7 +81,7 @@ impl KeptFile {
         let own = self.path.with_extension(format!("{}-{nth}.tmp", std::process::id()));
         let numbers = [(payload.len() as u64).to_le_bytes(), sum(payload).to_le_bytes()].concat();
         let write = || -> io::Result<()> {
-            fs::create_dir_all(folder)?;
+            private_folder(folder)?;
             let mut file = private(&own)?;
             file.write_all(&self.header())?;
             file.write_all(&numbers)?;
@@ -117,6 +117,15 @@ fn tidy(folder: &Path, own: &Path) -> io::Result<()> {
     found.sort_unstable();
     let many = (found.len() + 1).saturating_sub(FILES);
     found.into_iter().take(many).try_for_each(|(_, path)| fs::remove_file(path))
+}
+
+/// A folder that is made, if it has to be, so that others may not write to it, whatever new files usually allow.
+fn private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
 }
 
 /// A new file that others cannot read or write.

@@ -73,24 +73,26 @@ impl Tape {
         self.clocks.iter().map(|clock| &clock.read)
     }
 
-    /// Writes down what the device measured, from mapped memory; the time from the first mark to the last.
+    /// Writes down what the device measured, from mapped memory; the time of all kernels that it told of, without copies.
     pub fn finish(&self, gpu: &Gpu) -> Option<Duration> {
         let ticks: Option<Vec<Vec<u64>>> = self.clocks.iter().map(Clock::marks).collect();
         let pairs: Vec<(u64, u64)> = ticks?.concat().chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
         let mut until = lock(&gpu.recorded_until);
         let window = self.sent.max(*until)..gpu.now();
         let placed = placed(&pairs, gpu.queue.get_timestamp_period().into(), window);
-        let mut whole: Option<Range<Duration>> = None;
+        let mut kernels: Option<Duration> = None;
         for (marked, time) in self.marked.iter().zip(&placed) {
             let Some(Range { start, end }) = time.clone() else { continue };
-            whole = Some(whole.map_or(start, |whole| whole.start)..end.max(*until));
+            if marked.activity == Activity::Kernel {
+                kernels = Some(kernels.unwrap_or_default() + end.saturating_sub(start));
+            }
             *until = end.max(*until);
             let Marked { activity, steps, bytes } = marked;
             let (activity, steps, bytes) = (*activity, steps.clone(), *bytes);
             self.recorder.write(Span { activity, steps, bytes, start, end, clock: Whose::Device });
         }
         self.recorder.drop_times(placed.iter().filter(|time| time.is_none()).count());
-        whole.map(|whole| whole.end.saturating_sub(whole.start))
+        kernels
     }
 
     /// Reads the `nth` result under a recorder's eyes.

@@ -95,13 +95,16 @@ fn what_is_open_is_written_when_that_is_asked_for_and_only_what_is_new() {
     assert_eq!(kept.counters().saved, saved);
 }
 
+/// What becomes of a file's bytes.
+type Damage = fn(&[u8]) -> Vec<u8>;
+
 #[test]
 fn damaged_and_foreign_files_are_ignored_and_replaced() {
     let folder = Folder::new("damaged");
     pass(&folder.0);
     let whole: Vec<(PathBuf, Vec<u8>)> =
         folder.files().into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect();
-    let damage: [(&str, fn(&[u8]) -> Vec<u8>); 5] = [
+    let damage: [(&str, Damage); 5] = [
         ("empty", |_| Vec::new()),
         ("cut", |bytes| bytes[..bytes.len() - 1].to_vec()),
         ("garbage", |bytes| (0..bytes.len()).map(|i| (i * 31) as u8).collect()),

@@ -42,7 +42,12 @@ impl ProfileFile {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let own = self.path.with_extension(format!("{}.tmp", std::process::id()));
         let write = || -> std::io::Result<()> {
-            fs::create_dir_all(folder)?;
+            // What drivers compiled lies there too, and is used only where nobody else may write.
+            let mut builder = fs::DirBuilder::new();
+            builder.recursive(true);
+            #[cfg(unix)]
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            builder.create(folder)?;
             let mut file = fs::File::create(&own)?;
             file.write_all(profile.to_json().as_bytes())?;
             file.sync_all()?;

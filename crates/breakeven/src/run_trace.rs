@@ -67,10 +67,19 @@ pub enum Lane {
 }
 
 impl Engine {
-    /// Computes `outputs` together, brings them to the host, and writes down when each step was done: [`Report::trace`]. Kernels are
-    /// measured one by one, for which each gets a pass of its own on a GPU; other runs pay nothing for this.
+    /// As [`Engine::run`], and writes down when each step was done: [`Report::trace`]. Kernels are measured one by one, for which each
+    /// gets a pass of its own on a GPU; other runs pay nothing for this.
     pub fn run_traced(&self, outputs: &[&Tensor]) -> Result<Report> {
-        let read = vec![true; outputs.len()];
+        self.traced(outputs, false)
+    }
+
+    /// As [`Engine::run_traced`], and brings the outputs to the host.
+    pub fn read_traced(&self, outputs: &[&Tensor]) -> Result<Report> {
+        self.traced(outputs, true)
+    }
+
+    fn traced(&self, outputs: &[&Tensor], are_read: bool) -> Result<Report> {
+        let read = vec![are_read; outputs.len()];
         let way = Way { read: &read, frozen: None, is_traced: true };
         self.compute_so(outputs, &way, &mut Attempts::at(outputs, self.patience()))
     }

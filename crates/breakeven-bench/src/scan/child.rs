@@ -29,9 +29,6 @@ pub fn carry_out(
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
     let settings = settings_of(task.setting(), settings)?;
-    if let Task::Cold(task) = task {
-        return cold(task, settings, clock, say);
-    }
     let engine = Engine::builder().settings(settings).build()?;
     if let Err(late) = engine.ready(Deadline::after(READY)) {
         say(Line::Note { text: format!("measured without devices that were not ready: {late}") })?;
@@ -40,7 +37,6 @@ pub fn carry_out(
         Task::Look(look) => machine::look(look, &engine, clock, say),
         Task::Measure(task) => measure(&engine, task, clock, say),
         Task::Turns(task) => turn_by_turn(&engine, task, clock, say, go_on),
-        Task::Cold(_) => Ok(()),
     }
 }
 
@@ -65,19 +61,17 @@ fn turn_by_turn(
     say(Line::Ready)?;
     let mut round = 0;
     while go_on() {
-        for turn in turns.iter_mut().filter(|turn| turn.is_open()) {
+        for turn in &mut turns {
             turn.samples.clear();
-            turn.take(&mut subject, round, &task.effort, clock);
+            if turn.is_open() {
+                turn.take(&mut subject, round, &task.effort, clock);
+            }
             let counted = turn.samples.iter().filter(|sample| sample.flags.is_empty());
             let wall_ns = counted.map(|sample| sample.wall_ns).collect();
-            say(Line::Turn { cell: turn.cell.clone(), wall_ns })?;
+            say(Line::Turn { cell: turn.cell.clone(), wall_ns, wrong: turn.wrong() })?;
         }
         say(Line::Ready)?;
         round += 1;
-    }
-    for turn in turns {
-        let (cell, facts, _) = turn.finish(engine);
-        say(Line::Done { cell, facts: Box::new(facts), samples: Vec::new() })?;
     }
     Ok(())
 }
@@ -107,7 +101,7 @@ pub fn measure_this(
             continue;
         }
         let wanted = subject.wanted()?;
-        // First calls come before anything else touches the size.
+        // First calls come before any other call of the size on their device.
         turns.sort_by_key(|turn| turn.cell.mode != Mode::First);
         for turn in &mut turns {
             say(Line::Begun { cell: turn.cell.clone() })?;
@@ -119,32 +113,6 @@ pub fn measure_this(
         rounds(task, &mut subject, &mut turns, &mut order, clock, say)?;
         for turn in turns {
             let (cell, facts, samples) = turn.finish(engine);
-            say(Line::Done { cell, facts: Box::new(facts), samples })?;
-        }
-    }
-    Ok(())
-}
-
-/// The first call of a process, with all that has to be loaded: one sample for the one size and device of `task`.
-fn cold(task: &Measure, settings: Settings, clock: &dyn Clock, say: Say<'_>) -> Result<()> {
-    let begun = clock.now();
-    let engine = Engine::builder().settings(settings).build()?;
-    let waits = task.devices.iter().any(|name| name != "cpu" && name != "auto");
-    if waits {
-        engine.ready(Deadline::after(READY)).map_err(Error::Engine)?;
-    }
-    let operation = operation::find(&task.operation).ok_or_else(|| Error::operation(&task.operation))?;
-    let deadline = Duration::from_millis(task.effort.deadline_ms);
-    let dtype = dtype(&task.dtype)?;
-    for &size in &task.sizes {
-        let mut subject = Subject::new(&engine, operation, size, dtype, task.seed, deadline)?;
-        for place in places_asked(&engine, &task.devices)? {
-            let mut turn = Turn::new(cell(task, &subject, &place, Mode::Cold), place);
-            say(Line::Begun { cell: turn.cell.clone() })?;
-            turn.take_once(&mut subject, begun, clock);
-            let wanted = subject.wanted()?;
-            turn.check(&mut subject, &engine, &wanted, clock);
-            let (cell, facts, samples) = turn.finish(&engine);
             say(Line::Done { cell, facts: Box::new(facts), samples })?;
         }
     }

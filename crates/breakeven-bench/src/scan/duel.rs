@@ -1,6 +1,6 @@
 //! Two programs that measure the same cells in turns: whatever disturbs the machine meets both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use breakeven_study::Cell;
 use breakeven_study::verdict::{Blocks, Sides};
 
-use super::process::{given, listen, start};
+use super::process::{given, listen, rest, start};
 use super::task::{Line, Measure, Task};
 use super::{Error, Result};
 
@@ -25,6 +25,18 @@ pub struct Contestant {
     pub slowed: f64,
 }
 
+/// What two programs gave for a cell.
+#[derive(Debug, Clone, Default)]
+pub struct Duel {
+    /// Pairs of blocks that were taken next to each other.
+    pub blocks: Blocks,
+    /// Why it has no verdict: a program is wrong, fails, or does not have the cell.
+    pub wrong: Option<String>,
+}
+
+/// A turn of one program: for each cell the times of its calls, or why there are none.
+type Turn = BTreeMap<Cell, std::result::Result<Vec<f64>, String>>;
+
 /// Pairs of blocks for each cell of `task`, which names one size: A and B, then B and A, and so on, in two processes that wait while the
 /// other one works.
 pub fn duel(
@@ -32,24 +44,39 @@ pub fn duel(
     task: &Measure,
     pairs: usize,
     stopped: &dyn Fn() -> bool,
-) -> Result<BTreeMap<Cell, Blocks>> {
+) -> Result<BTreeMap<Cell, Duel>> {
     let mut sides = [Talk::begin(a, task, stopped)?, Talk::begin(b, task, stopped)?];
-    let mut found = BTreeMap::<Cell, Blocks>::new();
+    let mut found = BTreeMap::<Cell, Duel>::new();
     for pair in 0..pairs {
-        let mut turns = [BTreeMap::new(), BTreeMap::new()];
+        let mut turns = [Turn::new(), Turn::new()];
         let order = if pair % 2 == 0 { [0, 1] } else { [1, 0] };
         for side in order {
             turns[side] = sides[side].turn(stopped)?;
         }
-        let [of_a, mut of_b] = turns;
-        for (cell, a_ns) in of_a {
-            let blocks = found.entry(cell.clone()).or_default();
-            if let Some(b_ns) = of_b.remove(&cell) {
-                blocks.add(Sides { a_ns: &a_ns, b_ns: &b_ns });
-            }
+        let cells: BTreeSet<Cell> = turns.iter().flat_map(BTreeMap::keys).cloned().collect();
+        for cell in cells {
+            found.entry(cell.clone()).or_default().take(turns.each_mut().map(|turn| turn.remove(&cell)));
         }
     }
     Ok(found)
+}
+
+impl Duel {
+    fn take(&mut self, turns: [Option<std::result::Result<Vec<f64>, String>>; 2]) {
+        match turns {
+            [Some(Ok(a_ns)), Some(Ok(b_ns))] => self.blocks.add(Sides { a_ns: &a_ns, b_ns: &b_ns }),
+            turns => {
+                let names = ["the first program", "the second program"];
+                let why = |(turn, name): (Option<_>, &str)| match turn {
+                    None => Some(format!("{name} does not measure it")),
+                    Some(Err(why)) => Some(format!("{name}: {why}")),
+                    Some(Ok(_)) => None,
+                };
+                let all: Vec<String> = turns.into_iter().zip(names).filter_map(why).collect();
+                self.wrong = Some(all.join("; "));
+            }
+        }
+    }
 }
 
 /// A child that waits between turns.
@@ -76,13 +103,13 @@ impl Talk {
     }
 
     /// One block of samples of each cell.
-    fn turn(&mut self, stopped: &dyn Fn() -> bool) -> Result<BTreeMap<Cell, Vec<f64>>> {
+    fn turn(&mut self, stopped: &dyn Fn() -> bool) -> Result<Turn> {
         self.stdin.write_all(b"go\n").map_err(|_| self.ended())?;
         self.hear(stopped)
     }
 
     /// What it says until it waits again.
-    fn hear(&mut self, stopped: &dyn Fn() -> bool) -> Result<BTreeMap<Cell, Vec<f64>>> {
+    fn hear(&mut self, stopped: &dyn Fn() -> bool) -> Result<Turn> {
         let (mut found, mut heard) = (BTreeMap::new(), Instant::now());
         loop {
             match self.lines.recv_timeout(Duration::from_millis(50)) {
@@ -90,8 +117,9 @@ impl Talk {
                     heard = Instant::now();
                     match serde_json::from_str(&line) {
                         Ok(Line::Ready) => return Ok(found),
-                        Ok(Line::Turn { cell, wall_ns }) => {
-                            found.insert(cell, wall_ns.into_iter().map(|ns| ns as f64).collect());
+                        Ok(Line::Turn { cell, wall_ns, wrong }) => {
+                            let times = wall_ns.into_iter().map(|ns| ns as f64).collect();
+                            found.insert(cell, wrong.map_or(Ok(times), Err));
                         }
                         Ok(_) => {}
                         Err(e) => {
@@ -111,7 +139,7 @@ impl Talk {
 
     fn ended(&mut self) -> Error {
         let how = self.child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
-        let said: Vec<String> = self.errors.iter().collect();
+        let said = rest(&self.errors);
         Error::Refused(format!("a program ended ({how}): {}", said.last().map_or("it said nothing", String::as_str)))
     }
 }

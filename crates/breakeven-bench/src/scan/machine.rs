@@ -29,9 +29,12 @@ pub fn look(look: &Look, engine: &Engine, clock: &dyn Clock, say: Say<'_>) -> Re
     let places: Vec<Place> = places(engine, &look.devices)?.into_iter().filter(|p| p.device.is_some()).collect();
     let took_part = |report: &DeviceReport| places.iter().any(|place| place.name == report.name);
     let devices: Vec<DeviceReport> = engine.devices().into_iter().filter(took_part).collect();
-    say(Line::Machine { environment: environment(&devices, look.setting.threads) })?;
+    say(Line::Machine { environment: environment(&devices) })?;
     for place in places.iter().filter(|_| look.ceilings) {
-        say(Line::Ceiling { ceiling: ceiling(engine, place, clock)? })?;
+        match ceiling(engine, place, clock) {
+            Ok(ceiling) => say(Line::Ceiling { ceiling })?,
+            Err(error) => say(Line::Note { text: format!("what {} reaches is not known: {error}", place.name) })?,
+        }
     }
     Ok(())
 }
@@ -46,14 +49,17 @@ pub fn fingerprint(environment: &Environment) -> String {
     format!("{:016x}", text.bytes().fold(0xCBF2_9CE4_8422_2325, mix))
 }
 
-fn environment(devices: &[DeviceReport], threads: Option<usize>) -> Environment {
+fn environment(devices: &[DeviceReport]) -> Environment {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get) as u32;
-    let host = devices.iter().find(|d| d.info.kind == DeviceKind::Cpu);
+    // The CPU's driver says both: "avx512, 16 threads".
+    let host = devices.iter().find(|d| d.info.kind == DeviceKind::Cpu).map_or("", |d| d.info.driver.as_str());
+    let (isa, threads) = host.split_once(", ").unwrap_or((host, ""));
+    let threads = threads.split(' ').next().and_then(|n| n.parse().ok());
     Environment {
         cpu: processor().unwrap_or_default(),
         cores,
-        threads: threads.map_or(cores, |n| n as u32),
-        isa: host.map_or(String::new(), |d| d.info.driver.clone()),
+        threads: threads.unwrap_or(cores),
+        isa: isa.to_owned(),
         memory_bytes: memory().unwrap_or(0),
         os: System::long_os_version().unwrap_or_else(|_| std::env::consts::OS.to_owned()),
         kernel: System::kernel_version().unwrap_or_default(),

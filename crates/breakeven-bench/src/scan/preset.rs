@@ -56,6 +56,10 @@ pub fn groups(preset: Preset, filter: &Filter) -> Result<Vec<Group>> {
     for name in &filter.operations {
         operation::find(name).ok_or_else(|| Error::operation(name))?;
     }
+    if filter.modes.contains(&Mode::Cold) {
+        let why = "`cold` needs a process for each call, which this version does not start; `first` is the first call of a size";
+        return Err(Error::Refused(why.to_owned()));
+    }
     let dtypes = if filter.dtypes.is_empty() { vec!["f32".to_owned()] } else { filter.dtypes.clone() };
     for dtype in &dtypes {
         child::dtype(dtype)?;

@@ -45,7 +45,7 @@ pub fn run(
     let (lines, errors) = (listen(child.stdout.take()), listen(child.stderr.take()));
     let ending = follow(&mut child, &lines, watch, hear)?;
     Ok(match ending {
-        Ending::Crashed(how) => crashed(how, &errors.try_iter().collect::<Vec<_>>()),
+        Ending::Crashed(how) => crashed(how, &rest(&errors)),
         other => other,
     })
 }
@@ -86,6 +86,9 @@ fn follow(
 ) -> std::io::Result<Ending> {
     let mut heard = Instant::now();
     loop {
+        if (watch.stopped)() {
+            return end(child, Ending::Stopped);
+        }
         // Short waits, since a request to stop comes from elsewhere.
         match lines.recv_timeout(Duration::from_millis(50)) {
             Ok(line) => {
@@ -96,13 +99,17 @@ fn follow(
                 }
             }
             Err(RecvTimeoutError::Disconnected) => return Ok(ending(child.wait()?)),
-            Err(RecvTimeoutError::Timeout) if (watch.stopped)() => return end(child, Ending::Stopped),
             Err(RecvTimeoutError::Timeout) if heard.elapsed() > watch.silence => {
                 return end(child, Ending::Hung(heard.elapsed()));
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
     }
+}
+
+/// What is still to be read of a pipe whose writer has ended. Whoever holds it open after that is not waited for.
+pub fn rest(lines: &mpsc::Receiver<String>) -> Vec<String> {
+    std::iter::from_fn(|| lines.recv_timeout(Duration::from_secs(1)).ok()).collect()
 }
 
 /// Ends this very child, and no other.

@@ -53,32 +53,47 @@ pub enum Progress {
 const NEARER: usize = 2;
 /// How often a group is begun again without the cell that ended its process.
 const ATTEMPTS: usize = 8;
+/// What a child says of the machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen {
+    /// What it is.
+    pub environment: Environment,
+    /// The most that each device reaches, where that was asked for.
+    pub ceilings: Vec<Ceiling>,
+    /// What a reader of the run should know.
+    pub notes: Vec<String>,
+}
+
 /// Asks a child what machine this is.
-pub fn look(study: &Study, ceilings: bool, stopped: &dyn Fn() -> bool) -> Result<(Environment, Vec<Ceiling>)> {
+pub fn look(study: &Study, ceilings: bool, stopped: &dyn Fn() -> bool) -> Result<Seen> {
     let task = Task::Look(Look { devices: study.devices.clone(), ceilings, setting: study.setting.clone() });
-    let (mut machine, mut found) = (None, Vec::new());
+    let (mut machine, mut found, mut notes) = (None, Vec::new(), Vec::new());
     let watch = Watch { silence: silence(study), stopped };
     let ending = process::run(&study.program, &study.arguments, &task, &watch, &mut |line| match line {
         Line::Machine { environment } => machine = Some(environment),
         Line::Ceiling { ceiling } => found.push(ceiling),
+        Line::Note { text } => notes.push(text),
         _ => {}
     })?;
     match (ending, machine) {
-        (Ending::Done, Some(environment)) => Ok((environment, found)),
+        (Ending::Done, Some(environment)) => Ok(Seen { environment, ceilings: found, notes }),
         (Ending::Refused(why), _) => Err(Error::Refused(why)),
         (ending, _) => Err(Error::Refused(format!("the process that looks at this machine ended: {ending:?}"))),
     }
 }
 
-/// Measures every group of `study` that `writer` does not have yet; ends early, with what there is, once `stopped` says so.
+/// Measures every group of `study` that `writer` does not have yet; ends early, with what there is, once `stopped` says so. Returns how many groups are incomplete
+/// for another reason.
 pub fn run(
     study: &Study,
     writer: &mut RunWriter,
     stopped: &dyn Fn() -> bool,
     tell: &mut dyn FnMut(Progress),
-) -> Result<()> {
-    let mut runner = Runner { study, writer, begun: Instant::now(), open: Vec::new(), stopped, tell };
-    runner.groups(&study.groups)
+) -> Result<usize> {
+    let mut runner =
+        Runner { study, writer, begun: Instant::now(), processes: 0, incomplete: 0, open: Vec::new(), stopped, tell };
+    runner.groups(&study.groups)?;
+    Ok(runner.incomplete)
 }
 
 /// The groups again, with sizes near where the faster device changes, as the run folder shows them so far.
@@ -103,6 +118,10 @@ struct Runner<'a> {
     study: &'a Study,
     writer: &'a mut RunWriter,
     begun: Instant,
+    /// Processes begun so far.
+    processes: u32,
+    /// Groups that were not measured as a whole, whatever the reason.
+    incomplete: usize,
     /// Cells of the child that is running, the one that it works on last, with their numbers in the folder.
     open: Vec<(Cell, u32)>,
     stopped: &'a dyn Fn() -> bool,
@@ -127,17 +146,22 @@ impl Runner<'_> {
         for _ in 0..ATTEMPTS {
             match self.attempt(group, done)? {
                 Ending::Done | Ending::Stopped => return Ok(()),
-                Ending::Refused(why) => return self.note(format!("{} {}: {why}", group.operation, group.dtype)),
+                Ending::Refused(why) => {
+                    self.incomplete += 1;
+                    return self.note(format!("{} {}: {why}", group.operation, group.dtype));
+                }
                 Ending::Crashed(how) => self.blame(Status::Crash, &how, group)?,
                 Ending::Hung(silence) => self.blame(Status::Timeout, &format!("silent for {silence:.1?}"), group)?,
             }
         }
+        self.incomplete += 1;
         self.note(format!("{} {}: given up after {ATTEMPTS} processes", group.operation, group.dtype))
     }
 
     /// One child over everything of the group that is not finished.
     fn attempt(&mut self, group: &Group, done: usize) -> Result<Ending> {
         self.open.clear();
+        self.processes += 1;
         let task = Task::Measure(self.task(group));
         let watch = Watch { silence: silence(self.study), stopped: self.stopped };
         let (program, arguments) = (self.study.program.clone(), self.study.arguments.clone());
@@ -176,7 +200,11 @@ impl Runner<'_> {
                 (self.tell)(Progress::At { cell, done, all });
             }
             Line::Done { cell, facts, samples } => self.finish(&cell, *facts, &samples)?,
-            Line::Sentinel { round, wall_ns } => self.writer.record(self.at(), Event::Sentinel { round, wall_ns })?,
+            Line::Sentinel { wall_ns, .. } => {
+                // Rounds begin anew in each process; what is to be seen is how the machine changes over all of them.
+                let round = self.processes;
+                self.writer.record(self.at(), Event::Sentinel { round, wall_ns })?;
+            }
             Line::Ceiling { ceiling } => self.writer.record(self.at(), Event::Ceiling(ceiling))?,
             Line::Note { text } => self.note(text)?,
             Line::Machine { .. } | Line::Turn { .. } | Line::Ready => {}

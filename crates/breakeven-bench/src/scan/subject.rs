@@ -101,9 +101,9 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// Elements of its largest operand.
+    /// Elements of its first operand, by which curves are drawn.
     pub fn elements(&self) -> u64 {
-        self.given.iter().map(|(_, spec)| spec.shape.elements() as u64).max().unwrap_or(0)
+        self.given[0].1.shape.elements() as u64
     }
 
     /// The shape of its first operand in words.
@@ -167,13 +167,17 @@ impl<'a> Subject<'a> {
         let stays = matches!(mode, Mode::Resident | Mode::Chain(_) | Mode::Kernel);
         let result =
             if stays { self.written(mode, device) } else { placed((self.operation.write)(&self.fresh()), device) };
-        let report = self.engine.run_traced(&[&result])?;
+        let report = self.traced(&result, stays || mode == Mode::Upload)?;
         Ok((Sample { wall_ns: clock.nanoseconds_since(begun), ..parts(&report) }, report))
+    }
+
+    fn traced(&self, result: &Tensor, stays: bool) -> Result<breakeven::Report> {
+        if stays { self.engine.run_traced(&[result]) } else { self.engine.read_traced(&[result]) }
     }
 
     /// The kernels of one call, by the device's own clock; no time where it does not tell.
     fn kernel(&self, device: Option<DeviceId>) -> Result<Sample> {
-        let report = self.engine.run_traced(&[&self.written(Mode::Kernel, device)])?;
+        let report = self.traced(&self.written(Mode::Kernel, device), true)?;
         let known = parts(&report).kernel_ns;
         let flags = if known.is_some() { Flags::NONE } else { Flags::NONE.with(Flag::BadClock) };
         Ok(Sample { wall_ns: known.unwrap_or(0), flags, ..Sample::default() })

@@ -12,8 +12,6 @@ pub enum Task {
     Look(Look),
     /// Measures cells in turns.
     Measure(Measure),
-    /// Measures the first call of a process.
-    Cold(Measure),
     /// Gives every cell one block of samples each time it is told to go on, for two programs that take turns.
     Turns(Measure),
 }
@@ -23,7 +21,7 @@ impl Task {
     pub fn setting(&self) -> &Setting {
         match self {
             Task::Look(look) => &look.setting,
-            Task::Measure(task) | Task::Cold(task) | Task::Turns(task) => &task.setting,
+            Task::Measure(task) | Task::Turns(task) => &task.setting,
         }
     }
 }
@@ -52,7 +50,7 @@ pub struct Measure {
     pub devices: Vec<String>,
     /// How it is called.
     pub modes: Vec<Mode>,
-    /// Cells that are left out, since they ended an earlier process.
+    /// Cells that are left out: they are finished, or ended an earlier process.
     pub without: Vec<Cell>,
     /// Of the order of turns and of the operands.
     pub seed: u64,
@@ -124,8 +122,10 @@ pub enum Line {
     Turn {
         /// Which cell.
         cell: Cell,
-        /// Nanoseconds of each call.
+        /// Nanoseconds of each call that did not fail.
         wall_ns: Vec<u64>,
+        /// Why it has no time: the result is wrong, or calls failed.
+        wrong: Option<String>,
     },
     /// It waits to be told to go on.
     Ready,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use breakeven::{DeviceError, DeviceId, DeviceReport, Engine, Error};
 use breakeven_plan::Step;
 use breakeven_study::folder::Facts;
-use breakeven_study::stats::{Kept, StopRule, should_stop};
+use breakeven_study::stats::{Kept, StopRule, degenerate_share, should_stop};
 use breakeven_study::{Cell, Flag, Flags, Mode, Pool, Sample, Status, Stop};
 
 use super::clock::Clock;
@@ -81,7 +81,10 @@ impl Turn {
         }
         if matches!(mode, Mode::Chain(_)) {
             match subject.compute(mode, self.place.device) {
-                Ok(last) => self.facts.degenerate = Some(degenerate(&last)),
+                Ok(last) => {
+                    let last: Vec<f32> = last.iter().map(|x| *x as f32).collect();
+                    self.facts.degenerate = Some(degenerate_share(&last));
+                }
                 Err(error) => self.end(&error),
             }
         }
@@ -132,8 +135,12 @@ impl Turn {
                 Err(error) => self.fail(&error),
             }
         }
-        if let Ok((sample, _)) = subject.call_in_parts(mode, self.place.device, clock) {
-            self.samples.push(Sample { round, index: effort.block, flags: Flags::NONE.with(Flag::InParts), ..sample });
+        match subject.call_in_parts(mode, self.place.device, clock) {
+            Ok((sample, _)) => {
+                let flags = Flags::NONE.with(Flag::InParts);
+                self.samples.push(Sample { round, index: effort.block, flags, ..sample });
+            }
+            Err(error) => self.fail(&error),
         }
     }
 
@@ -147,6 +154,12 @@ impl Turn {
             }
             Err(error) => self.end(&error),
         }
+    }
+
+    /// Why it has no time, if it has none.
+    pub fn wrong(&self) -> Option<String> {
+        let why = || self.facts.why.clone().unwrap_or_else(|| self.facts.status.to_string());
+        (self.failed > 0 || self.facts.status != Status::Ok).then(why)
     }
 
     /// Decides whether it needs no more turns, or gets none since the time is up.
@@ -226,12 +239,6 @@ fn checksum(numbers: &[f64]) -> String {
         "{:016x}",
         bytes.fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3))
     )
-}
-
-/// The share of elements that are denormal or not finite: such data is computed at another speed.
-fn degenerate(numbers: &[f64]) -> f64 {
-    let is_odd = |x: &&f64| !x.is_finite() || (**x != 0.0 && x.abs() < f64::from(f32::MIN_POSITIVE));
-    numbers.iter().filter(is_odd).count() as f64 / numbers.len().max(1) as f64
 }
 
 fn pool(engine: &Engine, device: Option<DeviceId>) -> Option<Pool> {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use breakeven_bench::scan::duel::{Contestant, duel};
+use breakeven_bench::scan::duel::{Contestant, Duel, duel};
 use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups};
 use breakeven_bench::scan::task::{Effort, Measure, Setting};
 use breakeven_study::folder::read;
@@ -69,6 +69,9 @@ impl Compare {
     /// Judge every cell; the exit code says the worst.
     pub fn run(&self, as_json: bool) -> anyhow::Result<Exit> {
         let rule = Rule { threshold: self.threshold / 100.0, ..Rule::default() };
+        if self.rules.is_some() && self.runs.is_empty() {
+            bail!("--rules is held against a run folder: name two");
+        }
         if self.self_test {
             return self.test_itself(&rule, as_json);
         }
@@ -87,7 +90,8 @@ impl Compare {
     fn of_runs(&self, [a, b]: [&PathBuf; 2], rule: &Rule) -> anyhow::Result<Found> {
         let runs = [read(a)?, read(b)?];
         if runs[0].manifest.fingerprint != runs[1].manifest.fingerprint && !self.across_machines {
-            let note = "the runs are of different machines; --across-machines compares them all the same".to_owned();
+            let note = "the runs are of different machines or devices; --across-machines compares them all the same"
+                .to_owned();
             return Ok(Found { verdicts: Vec::new(), notes: vec![note], exit: Exit::Mismatch });
         }
         let comparison = compare_runs(&runs[0], &runs[1], rule, self.across_machines)?;
@@ -105,31 +109,47 @@ impl Compare {
         Ok(summary.runs.iter().flat_map(|run| rules.broken(&run.cells)).map(|broken| broken.what).collect())
     }
 
-    /// Programs in turns; what seems slower or faster is measured again in fresh processes before it is said.
+    /// Programs in turns; what seems slower or faster is measured again in fresh processes before it is said. What a program
+    /// differs from itself by widens the threshold, so that noise is no verdict.
     fn of_programs(&self, [a, b]: [&Contestant; 2], rule: &Rule) -> anyhow::Result<Found> {
-        let (mut verdicts, mut floors) = (Vec::new(), Blocks::default());
-        for task in self.tasks()? {
-            let again = || duel([a, b], &task, self.pairs, &|| false);
-            let mut confirmed = None;
-            for (cell, blocks) in again()? {
-                let first = judge(&blocks, rule);
-                let verdict = match first {
-                    Verdict::Slower(_) | Verdict::Faster(_) => {
-                        let second = if let Some(second) = &confirmed { second } else { confirmed.insert(again()?) };
-                        confirm(first, &second.get(&cell).map_or(Verdict::Missing, |blocks| judge(blocks, rule)))
-                    }
-                    other => other,
-                };
-                verdicts.push((cell, verdict));
-            }
-            floors.append(duel([a, a], &task, self.pairs.div_ceil(4), &|| false)?.into_values());
+        let (tasks, mut floors) = (self.tasks()?, Blocks::default());
+        for task in &tasks {
+            let same = duel([a, a], task, self.pairs.div_ceil(4), &|| false)?;
+            floors.append(same.into_values().map(|duel| duel.blocks));
         }
         let floor = noise_floor(&floors, rule.seed);
         let is_quiet = floor.is_none_or(|floor| passes_gate(floor, rule));
-        let exit = exit_of(verdicts.iter().map(|(_, verdict)| verdict), rule.threshold);
-        let note = floor.map(|floor| format!("a program with itself differs by {:.1}% here", 100.0 * floor));
-        let exit = if is_quiet { exit } else { Exit::Inconclusive };
+        let wide = Rule { threshold: rule.threshold + floor.filter(|_| !is_quiet).unwrap_or(0.0), ..*rule };
+        let mut verdicts = Vec::new();
+        for task in &tasks {
+            verdicts.extend(self.of_task([a, b], task, &wide)?);
+        }
+        let exit = exit_of(verdicts.iter().map(|(_, verdict)| verdict), wide.threshold);
+        // Where the machine is too noisy for the threshold that was asked for, nothing found is not nothing there.
+        let exit = if is_quiet || exit != Exit::Ok { exit } else { Exit::Inconclusive };
+        let note = floor.map(|floor| {
+            let widened =
+                if is_quiet { "" } else { ", so changes smaller than that and the threshold together are not seen" };
+            format!("a program with itself differs by {:.1}% here{widened}", 100.0 * floor)
+        });
         Ok(Found { verdicts, notes: note.into_iter().collect(), exit })
+    }
+
+    fn of_task(&self, programs: [&Contestant; 2], task: &Measure, rule: &Rule) -> anyhow::Result<Vec<(Cell, Verdict)>> {
+        let measure = || duel(programs, task, self.pairs, &|| false);
+        let (found, mut again) = (measure()?, None);
+        let mut verdicts = Vec::new();
+        for (cell, duel) in found {
+            let verdict = match verdict(&duel, rule) {
+                first @ (Verdict::Slower(_) | Verdict::Faster(_)) => {
+                    let again = if let Some(again) = &again { again } else { again.insert(measure()?) };
+                    confirm(first, &again.get(&cell).map_or(Verdict::Missing, |duel| verdict(duel, rule)))
+                }
+                other => other,
+            };
+            verdicts.push((cell, verdict));
+        }
+        Ok(verdicts)
     }
 
     /// One task for each size, so that two processes wait for each other as shortly as they can.
@@ -171,8 +191,16 @@ impl Compare {
             ten.print(false);
             println!("the same: {alarms} of {cells} called slower; 10% slower: {caught} of {cells} found");
         }
-        let exit = if alarms == 0 && caught == cells { Exit::Ok } else { Exit::Failed };
+        let exit = if alarms == 0 && caught == cells && cells > 0 { Exit::Ok } else { Exit::Failed };
         Ok(if none.exit == Exit::Inconclusive { Exit::Inconclusive } else { exit })
+    }
+}
+
+/// What one duel says of a cell.
+fn verdict(duel: &Duel, rule: &Rule) -> Verdict {
+    match &duel.wrong {
+        Some(why) => Verdict::Invalid { why: why.clone() },
+        None => judge(&duel.blocks, rule),
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 pub struct Report {
     /// A run folder, or a summary.json.
     run: PathBuf,
-    /// Only this one: html, markdown, csv or json. All are written when none is named.
+    /// Only this one: html, markdown, rows, csv or json. All are written when none is named.
     #[arg(long)]
     format: Option<String>,
     /// Write it here; into the run folder otherwise. `-` is the standard output.

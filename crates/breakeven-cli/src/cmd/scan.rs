@@ -2,12 +2,12 @@
 
 use std::io::Write;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use breakeven::Settings;
 use breakeven_bench::scan::preset::{Filter, Preset, effort, groups};
 use breakeven_bench::scan::study::{Progress, Study, look, nearer, run};
@@ -16,6 +16,7 @@ use breakeven_bench::scan::{HostClock, child, fingerprint};
 use breakeven_study::folder::{Event, RunWriter, read};
 use breakeven_study::verdict::Exit;
 use breakeven_study::{Manifest, ManifestSchema, Mode, Status};
+use clap::Parser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
@@ -43,7 +44,7 @@ pub struct Scan {
     /// Types of elements: f32,f16,bf16,f64.
     #[arg(long, value_delimiter = ',')]
     dtype: Vec<String>,
-    /// Ways of calling: host, upload, resident, chain-16, idle-100, copy, kernel, first, cold.
+    /// Ways of calling: host, upload, resident, chain-16, idle-100, copy, kernel, first.
     #[arg(long, value_delimiter = ',')]
     mode: Vec<Mode>,
     /// Only these devices, by the names that `breakeven devices` shows; `auto` is the engine's own choice.
@@ -65,10 +66,10 @@ pub struct Scan {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Folder for the run; a new one under `runs` otherwise.
-    #[arg(long, conflicts_with = "resume")]
-    output: Option<PathBuf>,
-    /// Go on with this run.
     #[arg(long)]
+    output: Option<PathBuf>,
+    /// Go on with this run, with what it was begun with.
+    #[arg(long, conflicts_with_all = ["quick", "seeds", "models", "only", "sizes", "dtype", "mode", "device", "software", "backend", "threads", "seconds", "seed", "output"])]
     resume: Option<PathBuf>,
 }
 
@@ -83,71 +84,108 @@ fn sizes(text: &str) -> Result<RangeInclusive<usize>, String> {
 impl Scan {
     /// Measure, write the run folder, say what was found.
     pub fn run(&self, as_json: bool) -> anyhow::Result<Exit> {
-        let study = self.study()?;
+        match &self.resume {
+            Some(folder) => Scan::of_run(folder)?.measure(Some(folder), as_json),
+            None => self.measure(None, as_json),
+        }
+    }
+
+    /// What a run was asked for when it began: it goes on with that and with nothing else.
+    fn of_run(folder: &Path) -> anyhow::Result<Scan> {
+        #[derive(clap::Parser)]
+        struct Given {
+            #[command(subcommand)]
+            command: super::Command,
+            #[arg(long, global = true)]
+            json: bool,
+        }
+        let manifest = read(folder)?.manifest;
+        let given = std::iter::once("breakeven".to_owned()).chain(manifest.arguments);
+        let Given { command, .. } = Given::try_parse_from(given).context("the run was begun by another version")?;
+        let super::Command::Scan(scan) = command else { bail!("{} is no run of `scan`", folder.display()) };
+        Ok(scan)
+    }
+
+    fn measure(&self, resumed: Option<&Path>, as_json: bool) -> anyhow::Result<Exit> {
+        let (begun, mut study) = (Instant::now(), self.study()?);
         let stop = stop_on_interrupt()?;
         let stopped = || stop.load(Ordering::Relaxed);
-        let mut writer = self.writer(&study, &stopped)?;
+        let mut writer = self.writer(&study, resumed, &stopped)?;
         let mut bar = Bar::new(&study, as_json);
-        run(&study, &mut writer, &stopped, &mut |progress| bar.show(&progress))?;
-        let study = Study { groups: nearer(&study.groups, &read(writer.path())?), ..study };
-        bar.line.set_length(study.groups.len() as u64);
-        run(&study, &mut writer, &stopped, &mut |progress| bar.show(&progress))?;
+        let mut incomplete = run(&study, &mut writer, &stopped, &mut |progress| bar.show(&progress))?;
+        let left = self.total().saturating_sub(begun.elapsed());
+        let near = nearer(&study.groups, &read(writer.path())?);
+        if !near.is_empty() && left > Duration::from_secs(2) {
+            study = Study { effort: effort(&near, left), groups: near, ..study };
+            bar.line.set_length(study.groups.len() as u64);
+            incomplete += run(&study, &mut writer, &stopped, &mut |progress| bar.show(&progress))?;
+        }
         bar.line.finish_and_clear();
         let why = if stopped() { "stopped by the user" } else { "done" };
         writer.record(bar.elapsed_ns(), Event::Stopped { why: why.to_owned() })?;
         let folder = writer.path().to_path_buf();
         let summary = summary(&folder)?;
         let files = all(&summary, &folder)?;
+        let counts = json!({ "folder": folder, "cells": bar.cells, "failed": bar.failed, "incomplete": incomplete, "stopped": stopped() });
         if as_json {
-            let counts = json!({ "folder": folder, "cells": bar.cells, "failed": bar.failed, "stopped": stopped() });
             println!("{counts}");
         } else {
-            println!("{} cells, {} of them failed", bar.cells, bar.failed);
+            println!("{} cells, {} of them failed; {incomplete} operations are incomplete", bar.cells, bar.failed);
             say(&summary, &files);
         }
         if stopped() {
             eprintln!("breakeven: stopped; go on with: breakeven scan --resume {}", folder.display());
             return Ok(Exit::Inconclusive);
         }
-        Ok(if bar.failed > 0 { Exit::Failed } else { Exit::Ok })
+        Ok(if bar.failed > 0 || incomplete > 0 { Exit::Failed } else { Exit::Ok })
     }
 
-    fn study(&self) -> anyhow::Result<Study> {
-        let preset = match (self.seeds, self.models) {
+    /// The preset that is asked for.
+    fn preset(&self) -> Preset {
+        match (self.seeds, self.models) {
             (true, _) => Preset::Seeds,
             (_, true) => Preset::Models,
             _ => Preset::Quick,
-        };
+        }
+    }
+
+    /// Time that it may take, about.
+    fn total(&self) -> Duration {
+        let usual = if self.preset() == Preset::Quick { 55 } else { 600 };
+        Duration::from_secs(self.seconds.unwrap_or(usual))
+    }
+
+    fn study(&self) -> anyhow::Result<Study> {
         let (operations, sizes, dtypes) = (self.only.clone(), self.sizes.clone(), self.dtype.clone());
-        let groups = groups(preset, &Filter { operations, sizes, dtypes, modes: self.mode.clone() })?;
-        let usual = if preset == Preset::Quick { 55 } else { 600 };
-        let total = Duration::from_secs(self.seconds.unwrap_or(usual));
+        let groups = groups(self.preset(), &Filter { operations, sizes, dtypes, modes: self.mode.clone() })?;
         let setting = Setting { threads: self.threads, software: self.software, backend: self.backend.clone() };
         let (program, arguments) = (std::env::current_exe()?, vec!["scan-child".to_owned()]);
-        let effort = effort(&groups, total);
+        // A part is left for sizes near what is found.
+        let effort = effort(&groups, self.total().mul_f64(0.8));
         Ok(Study { program, arguments, groups, devices: self.device.clone(), effort, setting, seed: self.seed })
     }
 
     /// A new run folder, or the one to go on with.
-    fn writer(&self, study: &Study, stopped: &dyn Fn() -> bool) -> anyhow::Result<RunWriter> {
-        let (environment, ceilings) = look(study, self.resume.is_none(), stopped)?;
+    fn writer(&self, study: &Study, resumed: Option<&Path>, stopped: &dyn Fn() -> bool) -> anyhow::Result<RunWriter> {
+        let seen = look(study, resumed.is_none(), stopped)?;
         let manifest = Manifest {
             schema: ManifestSchema {},
             started: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             arguments: std::env::args().skip(1).collect(),
             seed: self.seed,
-            fingerprint: fingerprint(&environment),
-            environment,
+            fingerprint: fingerprint(&seen.environment),
+            environment: seen.environment,
         };
-        if let Some(folder) = &self.resume {
+        if let Some(folder) = resumed {
             return RunWriter::resume(folder, &manifest).context("this run cannot be gone on with");
         }
         let usual = || PathBuf::from("runs").join(manifest.started.replace(':', ""));
         let folder = self.output.clone().unwrap_or_else(usual);
         let mut writer = RunWriter::create(&folder, &manifest)?;
-        for ceiling in ceilings {
-            writer.record(0, Event::Ceiling(ceiling))?;
+        let notes = seen.notes.into_iter().map(|text| Event::Note { text });
+        for event in seen.ceilings.into_iter().map(Event::Ceiling).chain(notes) {
+            writer.record(0, event)?;
         }
         Ok(writer)
     }

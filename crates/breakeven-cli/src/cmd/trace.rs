@@ -69,5 +69,5 @@ fn once(session: &Session) -> anyhow::Result<Option<Report>> {
     if tensors.is_empty() {
         return Ok(None);
     }
-    session.engine.run_traced(&tensors).map(Some).map_err(|e| session.refused(e))
+    session.engine.read_traced(&tensors).map(Some).map_err(|e| session.refused(e))
 }

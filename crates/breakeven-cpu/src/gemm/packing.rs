@@ -49,8 +49,9 @@ struct Trial {
 pub(crate) fn measure(gemm: Gemm, columns: usize) -> Packing {
     let panels = columns.div_ceil(gemm.columns);
     let columns = panels * gemm.columns;
-    let few_sets = Trial::new(gemm, panels, columns.next_power_of_two()).rows();
-    let mut usual = Trial::new(gemm, panels, columns.next_power_of_two() + super::pack::GAP);
+    let pitch = columns.next_multiple_of(super::FEW_SETS / size_of::<f32>());
+    let few_sets = Trial::new(gemm, panels, pitch).rows();
+    let mut usual = Trial::new(gemm, panels, pitch + super::pack::GAP);
     Packing {
         rows: usual.rows(),
         rows_of_few_sets: few_sets,

@@ -109,7 +109,8 @@ pub const CLAIMS: &[Claim] = &[
     Claim {
         claim: "200x over the CPU",
         operations: &["conv2d"],
-        elements: [0, u64::MAX],
+        // It names no size; smaller images than this nobody would bring to a GPU.
+        elements: [100_000, u64::MAX],
         wanted: [200.0, 200.0],
         ..AIDOTNET
     },
@@ -124,8 +125,8 @@ pub const CLAIMS: &[Claim] = &[
         who: "Volta",
         address: "https://github.com/rlarson20/Volta/blob/main/docs/gpu_batch_processing_analysis.md",
         claim: "20 calls on 256 elements take longer than one on 5,120",
-        operations: &["many_small", "single_large"],
-        elements: [0, u64::MAX],
+        operations: &["many_small_adds", "add"],
+        elements: [5_120, 5_120],
         wanted: [1.0, 1.0],
         compares: Compares::ManyWithOne,
     },
@@ -177,7 +178,10 @@ impl Claim {
         let advantage = |(gpu, host): &(&CellSummary, &CellSummary)| Some(host.q1_ns? / gpu.q1_ns?);
         let worst =
             best.into_values().min_by(|a, b| advantage(a).partial_cmp(&advantage(b)).expect("times are finite"))?;
-        Some(self.target(operation, advantage(&worst), self.why(worst.0, worst.1)))
+        let target = self.target(operation, advantage(&worst), self.why(worst.0, worst.1));
+        // A baseline that is faster than the claim's proves it where it is met all the same, and says nothing where it is not.
+        let is_other = self.compares == Compares::GpuWithScalar && worst.1.cell.device != "scalar";
+        Some(if is_other && target.met == Some(false) { Target { met: None, ..target } } else { target })
     }
 
     fn is_about(&self, operation: &str, row: &CellSummary) -> bool {
@@ -209,10 +213,7 @@ impl Claim {
     fn many_with_one(&self, cells: &[CellSummary]) -> Option<Target> {
         let row = |operation: &str, device: Option<&str>| {
             let is_it = |row: &&CellSummary| {
-                row.cell.operation == operation
-                    && !is_host(row)
-                    && row.status == Status::Ok
-                    && device.is_none_or(|device| row.cell.device == device)
+                self.is_about(operation, row) && !is_host(row) && device.is_none_or(|device| row.cell.device == device)
             };
             cells.iter().find(is_it)
         };

@@ -192,11 +192,13 @@ fn roofs(run: &Run) -> Option<String> {
 fn noise(run: &Run) -> String {
     let noise = &run.noise;
     let verdict = format!("{:?}", noise.verdict).to_lowercase();
+    let throttled = match noise.throttled {
+        0 => "whether clocks were lowered was not watched".to_string(),
+        samples => format!("{samples} samples were dropped as throttled"),
+    };
+    let [floor, drift] = [noise.floor, noise.sentinel_drift].map(|share| share * 100.0);
     format!(
-        "## Noise\n\n{verdict}: the same measured twice differs by up to {:.1}%, the sentinel drifted by {:.1}%, {} samples were dropped as throttled.\n",
-        noise.floor * 100.0,
-        noise.sentinel_drift * 100.0,
-        noise.throttled
+        "## Noise\n\n{verdict}: the same measured twice differs by up to {floor:.1}%, the sentinel drifted by {drift:.1}%, {throttled}.\n"
     )
 }
 

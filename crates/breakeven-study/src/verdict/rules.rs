@@ -26,7 +26,7 @@ pub struct DeviceRule {
     /// The smallest and the largest size in elements; both belong to it.
     #[serde(default = "any_size")]
     pub elements: [u64; 2],
-    /// Devices on which it may run, by name: "cpu", "vulkan:0"; or by the name's part before the colon: "vulkan".
+    /// Devices on which it may run, by name: "cpu", "wgpu:0"; or by the name's part before the colon: "wgpu".
     pub devices: Vec<String>,
     /// Why, for whoever meets the rule.
     #[serde(default)]
@@ -72,15 +72,23 @@ impl DeviceRule {
     }
 
     fn broken_by(&self, row: &CellSummary) -> Option<Broken> {
-        let ran = row.ran.as_deref()?.split_whitespace().next()?.trim_end_matches(',');
-        let was_chosen = ran != row.cell.device;
-        if !self.names(row) || self.allows(ran) || !was_chosen {
+        let was_chosen = |device: &&str| *device != row.cell.device;
+        let ran = devices(row.ran.as_deref()?).filter(was_chosen).find(|device| !self.allows(device))?;
+        if !self.names(row) {
             return None;
         }
         let allowed = self.devices.join(", ");
         let why = self.why.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
         Some(Broken { what: format!("{} ran on {ran}, and may run on {allowed} alone{why}", row.cell) })
     }
+}
+
+/// The devices that a row says it ran on: "cpu, Xeon (avx512); wgpu:0, NVIDIA H200 (vulkan); f16 products" names two. What else stands there is
+/// no device.
+fn devices(ran: &str) -> impl Iterator<Item = &str> {
+    let first = |part: &'_ str| part.split_whitespace().next().map_or(0, str::len);
+    let names = ran.split(';').map(str::trim).map(move |part| part[..first(part)].trim_end_matches(','));
+    names.filter(|name| *name == "cpu" || name.contains(':'))
 }
 
 #[cfg(test)]

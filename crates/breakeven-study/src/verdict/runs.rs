@@ -6,7 +6,7 @@ use super::paired::{BLOCK, Blocks, Rule, Sides, judge};
 use super::{Exit, Verdict, exit_of};
 use crate::folder::{Recorded, RecordedCell};
 use crate::stats::{Kept, floor};
-use crate::{Cell, Sample, Status, StudyError};
+use crate::{Cell, Status, StudyError};
 
 /// What comparing two runs found.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,8 +92,7 @@ fn judge_cell(a: &RecordedCell, b: Option<&&RecordedCell>, rule: &Rule) -> Verdi
 /// Blocks of both cells, paired by their place within the run.
 fn blocks(a: &RecordedCell, b: &RecordedCell) -> Blocks {
     let blocks_of = |cell: &RecordedCell| -> Vec<Vec<f64>> {
-        let kept: Vec<Sample> = Kept::of(&cell.samples).samples;
-        kept.chunks_exact(BLOCK).map(|block| block.iter().map(|sample| sample.wall_ns as f64).collect()).collect()
+        Kept::of(&cell.samples).wall_ns().chunks_exact(BLOCK).map(<[f64]>::to_vec).collect()
     };
     let mut blocks = Blocks::default();
     for (a_ns, b_ns) in blocks_of(a).iter().zip(&blocks_of(b)) {

@@ -77,6 +77,8 @@ function isTie(row, cells) {
 // Stretches of the measured range with the device that wins there.
 function winnersOf(row, cells) {
   const [from, to] = row.range;
+  // No size was measured on both.
+  if (to === 0) return [];
   const crossings = [...row.crossings].sort((a, b) => a.elements - b.elements);
   const opposite = { cpu: "gpu", gpu: "cpu" };
   let side = crossings.length > 0 ? opposite[crossings[0].to] : isNumber(row.wins_from) ? "gpu" : isTie(row, cells) ? "tie" : "cpu";

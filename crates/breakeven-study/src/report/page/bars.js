@@ -4,7 +4,9 @@ const PART_NAMES = { allocate: "allocate", upload: "upload", dispatch: "dispatch
 
 // The parts of a cell in order, and what of its time they leave unexplained.
 function partsOf(cell) {
-  const parts = cell.parts || {};
+  const parts = { ...(cell.parts || {}) };
+  // Whoever waits for a device waits for its kernels and its copies too: what is left of waiting is what nothing else explains.
+  if (isNumber(parts.wait_ns)) parts.wait_ns = Math.max(parts.wait_ns - (parts.kernel_ns || 0) - (parts.read_ns || 0), 0);
   const measured = PARTS.filter((name) => isNumber(parts[`${name}_ns`])).map((name) => ({ name, ns: parts[`${name}_ns`] }));
   const sum = measured.reduce((total, part) => total + part.ns, 0);
   const rest = Math.max(cell.q1_ns - sum, 0);
