@@ -67,15 +67,22 @@ impl Bench<'_> {
         self.once_and_often(&SegmentStep::Launch(Box::new(launch)), &binding, times)
     }
 
-    /// A segment of one copy of `bytes` and one of `times`.
-    pub fn copy(&self, step: &SegmentStep, bytes: usize, times: usize) -> Result<(Sample, Sample), DeviceError> {
-        let buffers = vec![self.device.alloc(bytes as u64, MemoryKind::Resident)?];
+    /// A segment that brings `bytes` to the device once, and one that does so `times`.
+    pub fn upload(&self, bytes: usize, times: usize) -> Result<(Sample, Sample), DeviceError> {
         let uploads = vec![HostBytes::from_vec(vec![0x3Fu8; bytes])];
-        self.once_and_often(
-            step,
-            &Binding { buffers, uploads, reads: vec![ReadCell::new()], ..Binding::default() },
-            times,
-        )
+        let binding = Binding { buffers: vec![self.room(bytes)?], uploads, ..Binding::default() };
+        self.once_and_often(&SegmentStep::Upload { upload: 0, slot: 0 }, &binding, times)
+    }
+
+    /// A segment that brings `bytes` to the host once, where whoever wants them copies them to memory of its own, and one that
+    /// does so `times`.
+    pub fn download(&self, bytes: usize, times: usize) -> Result<(Sample, Sample), DeviceError> {
+        let binding = Binding { buffers: vec![self.room(bytes)?], reads: vec![ReadCell::new()], ..Binding::default() };
+        self.once_and_often(&SegmentStep::Download { slot: 0, bytes: bytes as u64, read: 0 }, &binding, times)
+    }
+
+    fn room(&self, bytes: usize) -> Result<Buffer, DeviceError> {
+        self.device.alloc(bytes as u64, MemoryKind::Resident)
     }
 
     /// In turns, so that both meet the same weather.
@@ -89,11 +96,12 @@ impl Bench<'_> {
         let works = [prepare(1)?, prepare(times)?];
         let mut runs = [Vec::new(), Vec::new()];
         let mut wall = Duration::ZERO;
+        let mut arrived = Vec::new();
         // The first round compiles and touches memory; it is thrown away.
         for round in 0..=self.effort.repeats {
             for (work, runs) in works.iter().zip(&mut runs) {
                 let started = Instant::now();
-                let run = self.run(work, binding)?;
+                let run = self.run(work, binding, &mut arrived)?;
                 if round > 0 {
                     wall = wall.max(started.elapsed());
                     runs.push(run);
@@ -107,12 +115,21 @@ impl Bench<'_> {
         Ok((summary(one, wall), summary(many, wall)))
     }
 
-    /// Seconds from submit to done, and until submit returned, on the device's clock.
-    fn run(&self, work: &Arc<dyn Prepared>, binding: &Binding) -> Result<(f64, f64), DeviceError> {
+    /// Seconds from submit to done, and until submit returned, on the device's clock. What came is copied to `arrived`.
+    fn run(
+        &self,
+        work: &Arc<dyn Prepared>,
+        binding: &Binding,
+        arrived: &mut Vec<u8>,
+    ) -> Result<(f64, f64), DeviceError> {
         let before = self.device.now();
         let ticket = self.device.submit(work, binding.clone(), Lane::Compute, &[])?;
         let submitted = self.device.now();
         self.device.wait(ticket, limit())?;
+        if let Some(bytes) = binding.reads.first().and_then(ReadCell::take) {
+            arrived.resize(bytes.len(), 0);
+            self.device.copy_on_host(&bytes, arrived);
+        }
         Ok((seconds(before, self.device.now()), seconds(before, submitted)))
     }
 
