@@ -9,7 +9,7 @@ use breakeven_bench::scan::task::{Effort, Line, Measure, Setting};
 use breakeven_bench::scan::{Clock, Operation, Suite, child};
 use breakeven_device::sim::{SimClock, SimDevice, SimOptions, SimSpeed};
 use breakeven_study::folder::Facts;
-use breakeven_study::{Mode, Sample, Status};
+use breakeven_study::{Copied, Flag, Mode, Sample, Status};
 
 /// The simulated clock as the runner wants it.
 struct Simulated(SimClock);
@@ -101,6 +101,44 @@ fn what_the_submission_took_stands_in_a_column_of_its_own() {
     let dispatch: Vec<u64> = samples.iter().filter_map(|sample| sample.dispatch_ns).collect();
     assert!(!dispatch.is_empty());
     assert!(dispatch.iter().all(|ns| *ns < 1_000_000), "{dispatch:?}");
+}
+
+#[test]
+fn getting_memory_is_a_part_and_what_was_made_is_counted() {
+    let device = simulated();
+    let (facts, samples) = measured(None, &task(Mode::Host, &device));
+    let allocate: Vec<u64> = samples.iter().filter_map(|sample| sample.allocate_ns).collect();
+    assert_eq!(allocate.len(), samples.iter().filter(|s| s.flags.has(Flag::InParts)).count());
+    assert!(!allocate.is_empty());
+    // 1,000 numbers up and as many back; a warm call finds its plan and its buffers.
+    assert_eq!(facts.copied, Some(Copied { upload_bytes: 4000, read_bytes: 4000 }));
+    let made = facts.made.expect("counted");
+    assert!(made.plans == 0 && made.calls >= samples.len() as u64, "{made:?}");
+    assert!(facts.pool.is_some_and(|pool| pool.misses == 0), "{:?}", facts.pool);
+    let resident = measured(None, &task(Mode::Resident, &device)).0;
+    assert_eq!(resident.copied, Some(Copied::default()));
+    let copies = measured(None, &task(Mode::Copy, &device)).0;
+    assert_eq!(copies.copied, Some(Copied { upload_bytes: 4000, read_bytes: 4000 }));
+}
+
+/// Cells take turns on one engine: what one of them took from the pool is not counted for another too.
+#[test]
+fn the_pool_of_a_cell_is_that_of_its_own_turns() {
+    let both = Measure { modes: vec![Mode::Host, Mode::Resident], ..task(Mode::Host, "cpu") };
+    let (engine, clock) = engine();
+    let mut found = Vec::new();
+    let mut say = |line: Line| {
+        if let Line::Done { cell, facts, .. } = line {
+            let pool = facts.pool.expect("the CPU has one");
+            found.push((cell.mode, facts.made.map(|made| made.calls), pool.hits + pool.misses));
+        }
+        Ok(())
+    };
+    child::measure(&engine, &both, &clock, &mut say).unwrap();
+    let pool = engine.device(breakeven::DeviceId::HOST).expect("always there").memory().pool;
+    let of_both: u64 = found.iter().map(|cell| cell.2).sum();
+    assert!(of_both > 0 && of_both <= pool.hits + pool.misses, "{found:?} of {pool:?}");
+    assert!(found.iter().all(|cell| cell.1 >= Some(25)), "{found:?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::operation::Operation;
 use super::subject::Subject;
 use super::task::{Line, Measure, Setting, Task};
 use super::turn::{Place, Turn};
-use super::{Error, Result, machine, operation, sentinel};
+use super::{Error, Result, machine, operation, sentinel, simulated};
 
 /// How long drivers and calibration may take before a child goes on without them.
 const READY: Duration = Duration::from_mins(2);
@@ -28,15 +28,29 @@ pub fn carry_out(
     say: Say<'_>,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
+    if task.setting().simulated {
+        let (engine, clock) = simulated::machine()?;
+        return carry_out_on(&engine, task, &clock, say, go_on);
+    }
     let settings = settings_of(task.setting(), settings)?;
     let engine = Engine::builder().settings(settings).build()?;
     if let Err(late) = engine.ready(Deadline::after(READY)) {
         say(Line::Note { text: format!("measured without devices that were not ready: {late}") })?;
     }
+    carry_out_on(&engine, task, clock, say, go_on)
+}
+
+fn carry_out_on(
+    engine: &Engine,
+    task: &Task,
+    clock: &dyn Clock,
+    say: Say<'_>,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<()> {
     match task {
-        Task::Look(look) => machine::look(look, &engine, clock, say),
-        Task::Measure(task) => measure(&engine, task, clock, say),
-        Task::Turns(task) => turn_by_turn(&engine, task, clock, say, go_on),
+        Task::Look(look) => machine::look(look, engine, clock, say),
+        Task::Measure(task) => measure(engine, task, clock, say),
+        Task::Turns(task) => turn_by_turn(engine, task, clock, say, go_on),
     }
 }
 
@@ -112,7 +126,7 @@ pub fn measure_this(
         }
         rounds(task, &mut subject, &mut turns, &mut order, clock, say)?;
         for turn in turns {
-            let (cell, facts, samples) = turn.finish(engine);
+            let (cell, facts, samples) = turn.finish();
             say(Line::Done { cell, facts: Box::new(facts), samples })?;
         }
     }

@@ -9,6 +9,7 @@ mod operation;
 pub mod preset;
 mod process;
 mod sentinel;
+pub mod simulated;
 pub mod study;
 mod subject;
 pub mod task;

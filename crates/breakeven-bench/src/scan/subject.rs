@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use breakeven::{DType, Deadline, DeviceId, Engine, HostBytes, Result, Spec, Tensor, bf16, f16};
-use breakeven_study::{Flag, Flags, Mode, Sample};
+use breakeven_study::{Copied, Flag, Flags, Mode, Sample};
 
 use super::clock::Clock;
 use super::link::Link;
@@ -24,6 +24,9 @@ pub struct Subject<'a> {
     links: BTreeMap<DeviceId, Link>,
     deadline: Duration,
 }
+
+/// How a trace names what the host did to get the memory of a submission.
+const BINDING: &str = "bind memory";
 
 /// Memory of the caller that results are read into, touched before.
 enum Room {
@@ -99,6 +102,17 @@ impl<'a> Subject<'a> {
             links: BTreeMap::new(),
             deadline,
         })
+    }
+
+    /// The engine that computes it.
+    pub fn engine(&self) -> &'a Engine {
+        self.engine
+    }
+
+    /// What a call of [`Mode::Copy`] copies.
+    pub fn copied(&self) -> Copied {
+        let upload_bytes = self.given.iter().map(|(bytes, _)| bytes.len() as u64).sum();
+        Copied { upload_bytes, read_bytes: self.out.bytes() }
     }
 
     /// Elements of its first operand, by which curves are drawn.
@@ -234,6 +248,7 @@ fn parts(report: &breakeven::Report) -> Sample {
         (known.len() == report.submissions.len() && !known.is_empty()).then(|| nanoseconds(known.iter().sum()))
     };
     Sample {
+        allocate_ns: binding(report),
         upload_ns: sum(|t| Some(t.upload)),
         dispatch_ns: sum(|t| Some(t.dispatch)),
         kernel_ns: sum(|t| t.kernel),
@@ -241,6 +256,14 @@ fn parts(report: &breakeven::Report) -> Sample {
         wait_ns: sum(|t| Some(t.wait)),
         ..Sample::default()
     }
+}
+
+/// What getting the memory of all submissions took. None where several devices took part: one of them waited for another meanwhile.
+fn binding(report: &breakeven::Report) -> Option<u64> {
+    let is_one = report.submissions.windows(2).all(|pair| pair[0].0 == pair[1].0);
+    let events = report.trace().filter(|_| is_one)?.events().iter();
+    let times: Vec<Duration> = events.filter(|event| event.name == BINDING).map(|event| event.duration).collect();
+    (!times.is_empty()).then(|| nanoseconds(times.iter().sum()))
 }
 
 fn nanoseconds(time: Duration) -> u64 {

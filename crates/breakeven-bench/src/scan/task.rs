@@ -88,6 +88,9 @@ pub struct Setting {
     pub software: bool,
     /// Interface of GPUs: "vulkan".
     pub backend: Option<String>,
+    /// A simulated device and its clock instead of those of the machine.
+    #[serde(default)]
+    pub simulated: bool,
 }
 
 /// What a child says, in the order in which it happens.

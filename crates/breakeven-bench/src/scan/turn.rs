@@ -6,7 +6,7 @@ use breakeven::{DeviceError, DeviceId, DeviceReport, Engine, Error};
 use breakeven_plan::Step;
 use breakeven_study::folder::Facts;
 use breakeven_study::stats::{Kept, StopRule, degenerate_share, should_stop};
-use breakeven_study::{Cell, Flag, Flags, Mode, Pool, Sample, Status, Stop};
+use breakeven_study::{Cell, Copied, Flag, Flags, Mode, Pool, Sample, Status, Stop};
 
 use super::clock::Clock;
 use super::subject::Subject;
@@ -35,7 +35,14 @@ pub struct Turn {
     pub facts: Facts,
     /// Calls that failed; a cell with any earns no time.
     failed: u64,
-    pool_before: Option<Pool>,
+}
+
+/// What an engine and a device's pool did so far.
+#[derive(Clone, Copy)]
+struct Books {
+    pool: Option<Pool>,
+    plans: u64,
+    pipelines: Option<u64>,
 }
 
 /// When a cell is known well enough: within 1% at 95% confidence, or as well as this machine allows.
@@ -54,7 +61,7 @@ fn tolerance(dtype: &str) -> f64 {
 impl Turn {
     /// Of a cell that was not tried yet.
     pub fn new(cell: Cell, place: Place) -> Turn {
-        Turn { place, samples: Vec::new(), cell, facts: Facts::of(Status::Ok), failed: 0, pool_before: None }
+        Turn { place, samples: Vec::new(), cell, facts: Facts::of(Status::Ok), failed: 0 }
     }
 
     /// Whether it still gets turns.
@@ -79,6 +86,9 @@ impl Turn {
             Ok((_, report)) => self.put_down(&report, engine),
             Err(error) => return self.end(&error),
         }
+        if mode == Mode::Copy {
+            self.facts.copied = Some(subject.copied());
+        }
         if matches!(mode, Mode::Chain(_)) {
             match subject.compute(mode, self.place.device) {
                 Ok(last) => {
@@ -88,7 +98,6 @@ impl Turn {
                 Err(error) => self.end(&error),
             }
         }
-        self.pool_before = pool(engine, self.place.device);
     }
 
     fn put_down(&mut self, report: &breakeven::Report, engine: &Engine) {
@@ -96,6 +105,7 @@ impl Turn {
         let kernel = |step: &Step| if let Step::Run { launch, .. } = step { Some(launch.kernel.work()) } else { None };
         let work = plan.steps.iter().filter_map(kernel).fold((0, 0), |(f, b), w| (f + w.flops, b + w.bytes));
         (self.facts.flops, self.facts.bytes) = (Some(work.0), Some(work.1));
+        self.facts.copied = Some(copied(plan));
         self.facts.predicted_ns = (plan.predicted.seconds > 0.0).then_some(plan.predicted.seconds * 1e9);
         let used = report.devices_used();
         let told = |d: DeviceReport| {
@@ -113,8 +123,17 @@ impl Turn {
         }
     }
 
-    /// A block of samples, after as many untimed calls as wake the device.
+    /// A block of samples, after as many untimed calls as wake the device. What was made meanwhile is added to what earlier turns made:
+    /// cells take turns on one engine, so the books are looked at before and after each.
     pub fn take(&mut self, subject: &mut Subject<'_>, round: u32, effort: &Effort, clock: &dyn Clock) {
+        let before = Books::of(subject.engine(), self.place.device);
+        let calls = self.block(subject, round, effort, clock);
+        let after = Books::of(subject.engine(), self.place.device);
+        self.add_made(calls, before, after);
+    }
+
+    /// The samples of [`Turn::take`]; how many calls that took.
+    fn block(&mut self, subject: &mut Subject<'_>, round: u32, effort: &Effort, clock: &dyn Clock) -> u64 {
         let mode = self.cell.mode;
         let awake = clock.now() + Duration::from_millis(if self.place.rests { effort.warm_up_ms } else { 0 });
         let mut index = 0;
@@ -125,7 +144,10 @@ impl Turn {
                     self.samples.push(Sample { round, index, flags: Flags::NONE.with(Flag::WarmUp), ..sample });
                 }
                 Ok(_) => {}
-                Err(error) => return self.fail(&error),
+                Err(error) => {
+                    self.fail(&error);
+                    return u64::from(index) + 1;
+                }
             }
             index += 1;
         }
@@ -142,10 +164,27 @@ impl Turn {
             }
             Err(error) => self.fail(&error),
         }
+        u64::from(index) + u64::from(effort.block) + 1
+    }
+
+    fn add_made(&mut self, calls: u64, before: Books, after: Books) {
+        let made = self.facts.made.get_or_insert_default();
+        made.calls += calls;
+        // A device that was opened anew counts from zero.
+        let more = |after: u64, before: u64| after.saturating_sub(before);
+        made.plans += more(after.plans, before.plans);
+        let pipelines = after.pipelines.zip(before.pipelines);
+        made.pipelines = pipelines.map(|(after, before)| made.pipelines.unwrap_or(0) + more(after, before));
+        self.facts.pool = after.pool.zip(before.pool).map(|(after, before)| {
+            let known = self.facts.pool.unwrap_or_default();
+            let (hits, misses) = (more(after.hits, before.hits), more(after.misses, before.misses));
+            Pool { hits: known.hits + hits, misses: known.misses + misses, bytes: after.bytes }
+        });
     }
 
     /// One call from the host's memory to the host's memory, timed from `begun` on.
     pub fn take_once(&mut self, subject: &mut Subject<'_>, begun: Duration, clock: &dyn Clock) {
+        let before = Books::of(subject.engine(), self.place.device);
         match subject.call(Mode::Host, self.place.device, clock) {
             Ok(_) => {
                 let wall_ns = clock.nanoseconds_since(begun);
@@ -154,6 +193,7 @@ impl Turn {
             }
             Err(error) => self.end(&error),
         }
+        self.add_made(1, before, Books::of(subject.engine(), self.place.device));
     }
 
     /// Why it has no time, if it has none.
@@ -169,19 +209,13 @@ impl Turn {
     }
 
     /// Everything that was found.
-    pub fn finish(mut self, engine: &Engine) -> (Cell, Facts, Vec<Sample>) {
+    pub fn finish(mut self) -> (Cell, Facts, Vec<Sample>) {
         if self.failed > 0 && self.facts.status == Status::Ok {
             let calls = self.samples.len() as u64 + self.failed;
             let why = format!("{} of {calls} calls failed", self.failed);
             self.facts.why = Some(self.facts.why.map_or(why.clone(), |last| format!("{why}; the last: {last}")));
             self.facts.status = Status::Lost;
         }
-        let after = pool(engine, self.place.device);
-        self.facts.pool = self.pool_before.zip(after).map(|(before, after)| Pool {
-            hits: after.hits - before.hits,
-            misses: after.misses - before.misses,
-            bytes: after.bytes,
-        });
         (self.cell, self.facts, self.samples)
     }
 
@@ -206,9 +240,7 @@ fn slowed(sample: Sample, by: f64, clock: &dyn Clock) -> Sample {
         return sample;
     }
     let (begun, extra) = (clock.now(), (sample.wall_ns as f64 * by) as u64);
-    while clock.nanoseconds_since(begun) < extra {
-        std::hint::spin_loop();
-    }
+    clock.work(Duration::from_nanos(extra));
     Sample { wall_ns: sample.wall_ns + clock.nanoseconds_since(begun), ..sample }
 }
 
@@ -239,6 +271,33 @@ fn checksum(numbers: &[f64]) -> String {
         "{:016x}",
         bytes.fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3))
     )
+}
+
+/// What a call copies: as the plan has it, for devices that do not work in the host's memory.
+fn copied(plan: &breakeven::Plan) -> Copied {
+    let is_far = |slot: usize| plan.slots[slot].device != DeviceId::HOST;
+    let mut copied = Copied::default();
+    for step in &plan.steps {
+        match step {
+            Step::Upload { slot, .. } if is_far(*slot) => copied.upload_bytes += plan.slots[*slot].bytes,
+            Step::Download { slot, bytes, .. } if is_far(*slot) => copied.read_bytes += bytes,
+            Step::Copy { from, to, bytes } => {
+                copied.read_bytes += if is_far(*from) { *bytes } else { 0 };
+                copied.upload_bytes += if is_far(*to) { *bytes } else { 0 };
+            }
+            _ => {}
+        }
+    }
+    copied
+}
+
+impl Books {
+    /// Pipelines are those of GPUs: a cell on the CPU has none.
+    fn of(engine: &Engine, device: Option<DeviceId>) -> Books {
+        let kept = engine.kept_pipelines().filter(|_| device != Some(DeviceId::HOST));
+        let pipelines = kept.map(|kept| kept.pipelines);
+        Books { pool: pool(engine, device), plans: engine.plans_made(), pipelines }
+    }
 }
 
 fn pool(engine: &Engine, device: Option<DeviceId>) -> Option<Pool> {

@@ -158,7 +158,8 @@ impl Scan {
     fn study(&self) -> anyhow::Result<Study> {
         let (operations, sizes, dtypes) = (self.only.clone(), self.sizes.clone(), self.dtype.clone());
         let groups = groups(self.preset(), &Filter { operations, sizes, dtypes, modes: self.mode.clone() })?;
-        let setting = Setting { threads: self.threads, software: self.software, backend: self.backend.clone() };
+        let setting =
+            Setting { threads: self.threads, software: self.software, backend: self.backend.clone(), simulated: false };
         let (program, arguments) = (std::env::current_exe()?, vec!["scan-child".to_owned()]);
         // A part is left for sizes near what is found.
         let effort = effort(&groups, self.total().mul_f64(0.8));

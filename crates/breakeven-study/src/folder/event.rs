@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::schema::EventsSchema;
-use crate::{Ceiling, Cell, Pool, Status, Stop};
+use crate::{Ceiling, Cell, Copied, Made, Opening, Pool, Status, Stop};
 
 /// Something that happened, and when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub enum Event {
     Opened {
         /// Kind and version of the two logs.
         schema: EventsSchema,
+        /// Who writes; not there in runs of versions that did not write it down.
+        #[serde(default)]
+        by: Option<Opening>,
     },
     /// A cell's samples will carry this number.
     Begun {
@@ -91,6 +94,12 @@ pub struct Facts {
     /// The device's pool of buffers over the samples.
     #[serde(default)]
     pub pool: Option<Pool>,
+    /// What was made anew over the samples.
+    #[serde(default)]
+    pub made: Option<Made>,
+    /// What a call copies between the host and devices.
+    #[serde(default)]
+    pub copied: Option<Copied>,
     /// Share of the output's elements that are zero, denormal or not finite, from 0 to 1: such data is not what was meant to be measured.
     #[serde(default)]
     pub degenerate: Option<f64>,
@@ -114,6 +123,8 @@ impl Facts {
             checksum: None,
             ran: None,
             pool: None,
+            made: None,
+            copied: None,
             degenerate: None,
         }
     }

@@ -141,7 +141,7 @@ function hardwareLegend(study, devices) {
 
 function answerSection(study, choice, node) {
   const groups = rowGroups(study, choice);
-  replace(node, headline(study, groups));
+  replace(node, headline(study, groups), choiceLines(study));
   if (groups.length === 0) return node;
   const entries = groups.flatMap((group, at) => group.items.map((row, index) =>
     ({ group, row, again: index > 0 || (at > 0 && isSameKind(groups[at - 1], group)) })));

@@ -104,6 +104,7 @@ function runFacts(run) {
     ["Started", known(manifest.started)],
     ["Version", known(manifest.version)],
     ["Arguments", h("code", {}, (manifest.arguments || []).join(" ") || "none")],
+    ...(run.resumed || []).map((by) => [`Gone on with ${by.started}`, h("code", {}, by.arguments.join(" "))]),
     ["Seed", known(manifest.seed)],
     ["Fingerprint", h("code", {}, known(manifest.fingerprint))],
   ];

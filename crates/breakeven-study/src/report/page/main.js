@@ -10,6 +10,7 @@ const SECTIONS = [
       + "A shaded strip is the 95% interval of a crossing, a cross a cell that failed.",
   },
   { id: "break-even", title: "Break-even points", draw: breakEvenSection },
+  { id: "choice", title: "Breakeven’s own choice", when: (study) => study.runs.some(choiceText), draw: choiceSection },
   { id: "winners", title: "Fastest run at each size", when: (study) => study.runs.length > 1, draw: winnersSection },
   {
     id: "parts", title: "Where the time goes", grid: true, draw: barsSection,

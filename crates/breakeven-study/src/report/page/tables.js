@@ -85,6 +85,13 @@ function breakEvenSection(study, choice, node) {
     + "GPU-BLOB’s threshold passes over one size that is slower if a neighbour is not."));
 }
 
+// Plans and pipelines that calls had to make: warm calls make none.
+function madeText(cell) {
+  if (!cell.made) return "–";
+  const pipelines = isNumber(cell.made.pipelines) ? `, ${plural(cell.made.pipelines, "pipeline")}` : "";
+  return `${plural(cell.made.plans, "plan")}${pipelines} in ${plural(cell.made.calls, "call")}`;
+}
+
 function cellColumns(study) {
   const time = (name, key) => ({ name, number: true, by: (cell) => cell[key] ?? null, text: (cell) => timeText(cell[key]) });
   const perSecond = (cell, work) => (isTimed(cell) && cell[work] > 0 ? cell[work] / (cell.q1_ns / 1e9) : null);
@@ -105,6 +112,8 @@ function cellColumns(study) {
     { name: "Warm-up", text: (cell) => cell.warm_up || "–" },
     { name: "Stopped by", text: (cell) => cell.stop || "–" },
     { name: "Pool", text: (cell) => (cell.pool ? `${countText(cell.pool.hits)} hits, ${countText(cell.pool.misses)} misses, ${bytesText(cell.pool.bytes)}` : "–") },
+    { name: "Copied", text: (cell) => (cell.copied ? `${bytesText(cell.copied.upload_bytes)} up, ${bytesText(cell.copied.read_bytes)} back` : "–") },
+    { name: "Made", text: madeText },
     { name: "Ran", text: (cell) => cell.ran || "–" },
     { name: "Checksum", text: (cell) => cell.checksum || "–" },
     { name: "Remarks", text: (cell) => [...(cell.flags || []), cell.why].filter(Boolean).join("; ") || "–" },
