@@ -115,6 +115,8 @@ fn getting_memory_is_a_part_and_what_was_made_is_counted() {
     let made = facts.made.expect("counted");
     assert!(made.plans == 0 && made.calls >= samples.len() as u64, "{made:?}");
     assert!(facts.pool.is_some_and(|pool| pool.misses == 0), "{:?}", facts.pool);
+    let on_cpu = measured(None, &task(Mode::Host, "cpu")).1;
+    assert!(on_cpu.iter().all(|sample| sample.allocate_ns.is_none()), "a timed call works in the caller's memory");
     let resident = measured(None, &task(Mode::Resident, &device)).0;
     assert_eq!(resident.copied, Some(Copied::default()));
     let copies = measured(None, &task(Mode::Copy, &device)).0;

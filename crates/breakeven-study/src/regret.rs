@@ -123,18 +123,18 @@ impl Regret {
             [*slower as f64 / *cells as f64, self.median, self.p90, self.worst].map(|part| part.max(0.0) * 100.0);
         let elsewhere = match (slower, wrong_device) {
             (0, _) => String::new(),
-            (_, 0) => "; in all of these it had chosen the best device, so that is noise or what choosing costs".into(),
+            (_, 0) => "; it had chosen the best device there, so that is noise or what choosing costs".into(),
+            (1, _) => "; another device was the better one there".into(),
             _ => format!("; in {wrong_device} of these another device was the better one"),
         };
         let doubt = if floor > HARM / 2.0 {
-            format!(". The same code measured twice differs by {:.1}% here: inconclusive", floor * 100.0)
+            format!(". The same code measured twice differs by {:.1}% here, so this is inconclusive", floor * 100.0)
         } else {
             String::new()
         };
         format!(
             "left to choose, breakeven was more than 5% slower than the best device by hand in {slower} of {cells} cells \
-             ({share:.1}%){elsewhere}. Half of all are within {median:.1}%, nine of ten within {p90:.1}%, the worst {worst:.1}% \
-             slower{doubt}"
+             ({share:.1}%){elsewhere}. Half of all took at most {median:.1}% longer, nine of ten at most {p90:.1}%, the worst {worst:.1}%{doubt}"
         )
     }
 }

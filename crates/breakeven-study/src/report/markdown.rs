@@ -65,7 +65,11 @@ fn break_even(run: &Run) -> Option<String> {
             found.dtype.clone(),
             found.mode.to_string(),
             found.gpu.clone(),
-            format!("{} to {}", grouped(found.range[0]), grouped(found.range[1])),
+            if found.range[1] > 0 {
+                format!("{} to {}", grouped(found.range[0]), grouped(found.range[1]))
+            } else {
+                "none on both".into()
+            },
             found.crossings.iter().map(crossing).collect::<Vec<_>>().join("; "),
             found.band.map(|[low, high]| format!("{} to {}", grouped(low), grouped(high))).unwrap_or_default(),
             size(found.wins_from),

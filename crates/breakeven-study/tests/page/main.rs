@@ -258,7 +258,8 @@ fn copies_and_what_was_made_stand_in_the_table_of_cells() {
     browser.click("#cells summary");
     browser.evaluate("new Promise((done) => setTimeout(done, 50))");
     let table = browser.text("#cells tbody");
-    for part in ["1 plan, 2 pipelines in 120 calls", "4 kB up, 40 B back"] {
+    for part in ["1 plan, 2 pipelines in 120 calls", "4 kB up, 40 B back", "allocate 860 ns, upload 4.73 µs, dispatch "]
+    {
         assert!(table.contains(part), "{part} in {table:.800}");
     }
     browser.assert_content();
@@ -279,7 +280,10 @@ fn only_a_clear_lead_wins() {
     let mut browser = shown("winners", &summary(&runs));
     let fastest =
         "Array.from(document.querySelectorAll('#winners tbody tr'), (row) => row.children[6].innerText).join()";
-    assert_eq!(browser.evaluate(fastest), json!("too close to say,one,one,one,one,one"));
+    assert_eq!(
+        browser.evaluate(fastest),
+        json!("too close to say,cpu of one,cpu of one,cpu of one,cpu of one,cpu of one")
+    );
     assert_eq!(
         browser.evaluate("document.querySelector('#winners tbody tr:last-child td:last-child').innerText"),
         json!("2×")

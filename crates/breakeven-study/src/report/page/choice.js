@@ -2,7 +2,7 @@
 
 // The finding of a run in a sentence; what is missing, where nothing was found. Figures of others hold no choice.
 function choiceText(run) {
-  if (run.regret) return sentence(run.regret.verdict);
+  if (run.regret) return `${sentence(run.regret.verdict)}.`;
   if (run.source === "published" || run.break_even.length === 0) return "";
   return "Whether breakeven’s own choice is right was not measured: a scan without --device does.";
 }

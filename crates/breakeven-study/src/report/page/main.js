@@ -16,7 +16,10 @@ const SECTIONS = [
     id: "parts", title: "Where the time goes", grid: true, draw: barsSection,
     caption: "Lower quartile of each part, as measured. What was not measured is said, never estimated.",
   },
-  { id: "roofline", title: "Against the ceilings", grid: true, draw: roofSection },
+  {
+    id: "roofline", title: "Against the ceilings", grid: true, draw: roofSection,
+    caption: "How near each cell comes to the most that its device reached: to arithmetic, memory, or the way between host and device.",
+  },
   {
     id: "predicted", title: "Predicted and measured", grid: true, draw: scatterSection,
     caption: "On the line the profile foretold the time exactly; the shaded part is within 1.25 times.",

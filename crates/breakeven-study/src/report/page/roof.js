@@ -112,7 +112,9 @@ function roofSection(study, choice, grid, fixed) {
   replace(grid);
   const width = panelWidth(grid, fixed);
   for (const run of study.runs.filter((run) => choice.run.has(run.id))) {
-    grid.append(roofPanel(study, choice, run, ROOFS.memory, width), roofPanel(study, choice, run, ROOFS.transfer, width));
+    // A panel that says that it is empty helps only where the other one is, too.
+    const drawn = Object.values(ROOFS).filter((roof) => roofCells(study, choice, run, roof).length > 0);
+    for (const roof of drawn.length > 0 ? drawn : [ROOFS.memory]) grid.append(roofPanel(study, choice, run, roof, width));
   }
   return grid;
 }

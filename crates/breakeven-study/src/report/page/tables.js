@@ -73,7 +73,7 @@ function breakEvenColumns(study) {
     { name: "GPU wins from", number: true, by: (row) => row.wins_from, text: (row) => (isNumber(row.wins_from) ? countText(row.wins_from) : "never") },
     { name: "Within 5%", number: true, by: (row) => (row.band ? row.band[0] : null), text: (row) => (row.band ? row.band.map(aboutText).join(" to ") : "–") },
     { name: "GPU-BLOB threshold", number: true, by: (row) => row.gpu_blob, text: (row) => (isNumber(row.gpu_blob) ? countText(row.gpu_blob) : "none") },
-    { name: "Measured", by: (row) => row.range[0], text: (row) => row.range.map(countText).join(" to ") },
+    { name: "Measured", by: (row) => row.range[0], text: (row) => (row.range[1] > 0 ? row.range.map(countText).join(" to ") : "none on both") },
   ];
 }
 
@@ -83,6 +83,12 @@ function breakEvenSection(study, choice, node) {
   return replace(node, sortableTable(breakEvenColumns(study), rows,
     "Where the faster device changes. “GPU wins from” is the smallest measured size from which the GPU wins at all larger ones; "
     + "GPU-BLOB’s threshold passes over one size that is slower if a neighbour is not."));
+}
+
+// Each part that was measured, as it was: bars draw the same.
+function partsText(cell) {
+  const known = PARTS.filter((name) => isNumber((cell.parts || {})[`${name}_ns`]));
+  return known.map((name) => `${PART_NAMES[name]} ${timeText(cell.parts[`${name}_ns`])}`).join(", ") || "–";
 }
 
 // Plans and pipelines that calls had to make: warm calls make none.
@@ -107,6 +113,7 @@ function cellColumns(study) {
     time("Fastest", "min_ns"), time("Lower quartile", "q1_ns"), time("Median", "median_ns"), time("P90", "p90_ns"), time("P99", "p99_ns"),
     { name: "FLOP/s", number: true, by: (cell) => perSecond(cell, "flops"), text: (cell) => rateText(perSecond(cell, "flops"), "") },
     { name: "B/s", number: true, by: (cell) => perSecond(cell, "bytes"), text: (cell) => rateText(perSecond(cell, "bytes"), "") },
+    { name: "Parts", text: partsText },
     { name: "Samples", number: true, by: (cell) => cell.samples, text: (cell) => countText(cell.samples) },
     { name: "Dropped", number: true, by: (cell) => cell.dropped, text: (cell) => countText(cell.dropped) },
     { name: "Warm-up", text: (cell) => cell.warm_up || "–" },
