@@ -134,7 +134,8 @@ function verdictRow(study, choice, { group, row, again }, interval) {
 
 // The devices, and what they are where all runs agree.
 function hardwareLegend(study, devices) {
-  const names = (device) => unique(study.runs.map((run) => hardwareOf(run, device)).filter(Boolean));
+  // Merged runs call devices by their hardware.
+  const names = (device) => unique(study.runs.map((run) => hardwareOf(run, device)).filter((name) => name && !device.includes(name)));
   return h("ul", { class: "legend" }, devices.map((device) =>
     h("li", {}, markerIcon(lookOf(study, device)), h("span", {}, device, names(device).length === 1 && `, ${names(device)[0]}`))));
 }
