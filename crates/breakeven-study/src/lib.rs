@@ -27,7 +27,7 @@ pub use error::StudyError;
 pub use manifest::{Environment, Manifest, StudyDevice};
 pub use sample::{Flag, Flags, Sample};
 pub use schema::{EventsSchema, ManifestSchema, Schema, SummarySchema};
-pub use summarize::{AUTOMATIC, sizes_to_add, summarize};
+pub use summarize::{AUTOMATIC, SCALAR, sizes_to_add, summarize};
 pub use summary::{
     BreakEven, Ceiling, CellSummary, Crossing, Noise, NoiseVerdict, Parts, Pool, Run, Side, Source, Stop, Summary,
     Target, WarmUp,
