@@ -1,32 +1,13 @@
 //! `scan`, `report`, `merge` and `compare` as a user calls them.
 
-use std::path::{Path, PathBuf};
+mod folder;
+
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use folder::Folder;
 use serde_json::Value;
-
-/// A folder that goes away with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let folder = std::env::temp_dir().join(format!("breakeven-study-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        Folder(folder)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_breakeven"));
@@ -206,9 +187,9 @@ fn committed_manifests_are_read() {
     let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies");
     for study in ["h200", "two-cores"] {
         let folder = Folder::new(study);
-        std::fs::copy(studies.join(study).join("manifest.json"), folder.0.join("manifest.json")).unwrap();
-        std::fs::write(folder.0.join("events.jsonl"), OLD_EVENTS).unwrap();
-        std::fs::write(folder.0.join("samples.csv"), OLD_SAMPLES).unwrap();
+        std::fs::copy(studies.join(study).join("manifest.json"), folder.path("manifest.json")).unwrap();
+        std::fs::write(folder.path("events.jsonl"), OLD_EVENTS).unwrap();
+        std::fs::write(folder.path("samples.csv"), OLD_SAMPLES).unwrap();
         let path = folder.path("");
         assert_eq!(code(&run(&["report", &path])), 0, "{study}");
         assert_eq!(cells(&path), [("relu".to_owned(), 1000, "ok".to_owned())]);
@@ -246,6 +227,43 @@ fn groups_in_any_order_give_the_same_cells() {
         })
         .into();
     assert!(found.windows(2).all(|pair| pair[0] == pair[1]), "{found:?}");
+}
+
+#[test]
+fn cold_calls_are_of_processes_of_their_own() {
+    let folder = Folder::new("cold");
+    let out = folder.path("run");
+    let arguments =
+        ["scan", "--only", "add,softmax", "--device", "cpu", "--mode", "cold,first", "--sizes", "1000..1000"];
+    let output = run(&[&arguments[..], &["--seconds", "1", "--output", &out]].concat());
+    assert_eq!(code(&output), 0, "{}", text(&output));
+    let summary: Value = serde_json::from_slice(&std::fs::read(Path::new(&out).join("summary.json")).unwrap()).unwrap();
+    let cells = summary["runs"][0]["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 4);
+    for cell in cells {
+        assert_eq!(cell["status"], "ok", "{cell}");
+        assert!(
+            cell["samples"].as_u64() >= Some(3) && cell["checksum"].is_string() && cell["ran"].is_string(),
+            "{cell}"
+        );
+    }
+    // A process has to make its engine first.
+    let median = |operation: &str, mode: &str| {
+        let cell = cells.iter().find(|cell| cell["operation"] == operation && cell["mode"] == mode).unwrap();
+        cell["median_ns"].as_f64().unwrap()
+    };
+    assert!(median("add", "cold") > median("add", "first"), "{cells:?}");
+}
+
+#[test]
+fn a_study_that_measured_nothing_is_no_success() {
+    let folder = Folder::new("nothing");
+    let out = folder.path("run");
+    // A way of calling that the host does not have.
+    let arguments = ["scan", "--only", "relu", "--device", "cpu", "--mode", "copy", "--sizes", "1000..1000"];
+    let output = run(&[&arguments[..], &["--seconds", "1", "--output", &out]].concat());
+    assert_eq!(code(&output), 4, "{}", text(&output));
+    assert!(text(&output).contains("nothing was measured"), "{}", text(&output));
 }
 
 #[test]
@@ -319,7 +337,6 @@ fn a_wrong_call_says_what_there_is() {
         (&["scan", "--only", "tahn"][..], "tanh"),
         (&["scan", "--dtype", "f8"], "f16"),
         (&["scan", "--mode", "warm"], "resident"),
-        (&["scan", "--mode", "cold"], "first"),
         (&["scan", "--sizes", "big"], "1000..100000"),
         (&["scan", "--only", "relu", "--device", "gpu7", "--output", "/nowhere/at/all"], "cpu"),
         (&["report", "/no/such/run"], "/no/such/run"),

@@ -29,7 +29,7 @@ pub use manifest::{Environment, Manifest, Opening, StudyDevice};
 pub use regret::{Regret, Regretted};
 pub use sample::{Flag, Flags, Sample};
 pub use schema::{EventsSchema, ManifestSchema, Schema, SummarySchema};
-pub use summarize::{AUTOMATIC, sizes_to_add, summarize};
+pub use summarize::{AUTOMATIC, SCALAR, sizes_to_add, summarize};
 pub use summary::{
     BreakEven, Ceiling, CellSummary, Copied, Crossing, Made, Noise, NoiseVerdict, Parts, Pool, Run, Side, Source, Stop,
     Summary, Target, WarmUp,

@@ -11,6 +11,8 @@ use crate::{BreakEven, Ceiling, CellSummary, Flag, Noise, Parts, Run, Sample, So
 const LARGER_THAN_CACHES: u64 = 1 << 30;
 /// The device of cells whose place the engine chose.
 pub const AUTOMATIC: &str = "auto";
+/// The "device" of a plain loop on one thread, which claims are held against and which is no device.
+pub const SCALAR: &str = "scalar";
 
 /// The most raw samples of a cell that a summary shows.
 const DOTS: usize = 40;
@@ -191,9 +193,9 @@ pub fn sizes_to_add(recorded: &Recorded, count: usize) -> BTreeMap<(String, Stri
     sizes
 }
 
-/// The rows that may take part in break-evens: not those where the engine chose the device itself, which is no device.
+/// The rows that may take part in break-evens: not those where the engine chose the device itself, nor plain loops, which are no devices.
 fn rows(kept: &[(Kept, &RecordedCell)]) -> Vec<Row> {
-    let rows = kept.iter().filter(|(_, cell)| cell.cell.device != AUTOMATIC);
+    let rows = kept.iter().filter(|(_, cell)| ![AUTOMATIC, SCALAR].contains(&cell.cell.device.as_str()));
     rows.filter_map(|(kept, cell)| Row::of(kept, cell)).collect()
 }
 

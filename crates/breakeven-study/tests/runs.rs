@@ -37,6 +37,8 @@ fn a_slower_run_fails_and_the_same_passes() -> Result<(), StudyError> {
     assert_eq!(code(&a, &run("same", &manifest(), 1.0, 0.02)?), 0);
     assert_eq!(code(&a, &run("slower", &manifest(), 1.1, 0.02)?), 1);
     assert_eq!(code(&a, &run("faster", &manifest(), 0.8, 0.02)?), 0);
+    // Noise widens the threshold and hides nothing that is beyond it.
+    assert_eq!(code(&run("restless", &manifest(), 1.0, 0.15)?, &run("tripled", &manifest(), 3.0, 0.15)?), 1);
     assert_eq!(code(&run("loud", &manifest(), 1.0, 0.8)?, &run("louder", &manifest(), 1.1, 0.8)?), 3);
     Ok(())
 }

@@ -4,7 +4,7 @@ mod samples;
 
 use std::fs;
 
-use breakeven_study::folder::{Event, Facts, RunWriter, names, read};
+use breakeven_study::folder::{Event, Facts, GpuReading, Reading, RunWriter, names, read};
 use breakeven_study::published::{held_against, runs};
 use breakeven_study::verdict::Rules;
 use breakeven_study::{
@@ -42,6 +42,14 @@ fn full(folder: &Folder) -> Result<(), StudyError> {
     let mut run = RunWriter::create(folder.path(), &manifest())?;
     run.record(1, Event::Sentinel { round: 0, wall_ns: 100 })?;
     run.record(1, Event::Ceiling(Ceiling::unmeasured("cpu")))?;
+    let gpus = vec![GpuReading { name: "card0".into(), hz: Some(1_980_000_000), celsius: None }];
+    let absent = vec!["thermal zones".into()];
+    let cpu_hz = Some([2_300_000_000, 3_400_000_000]);
+    run.record(
+        1,
+        Event::Sensors(Reading { when: "before gelu f32".into(), cpu_hz, gpus, absent, ..Reading::default() }),
+    )?;
+    run.record(1, Event::Sensors(Reading { throttlings: Some(3), celsius: Some(45.5), ..Reading::default() }))?;
     run.record(1, Event::Note { text: "the machine is loaded".into() })?;
     let facts = Facts {
         stop: Some(Stop::StableNoise),

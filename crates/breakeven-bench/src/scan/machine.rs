@@ -7,12 +7,12 @@ use breakeven::{DType, Deadline, Device, DeviceKind, DeviceReport, Engine, HostB
 use breakeven_study::{Ceiling, Environment, Mode, StudyDevice};
 use sysinfo::System;
 
-use super::child::{Say, places};
+use super::child::Say;
 use super::clock::Clock;
 use super::link::Link;
-use super::subject::Subject;
+use super::places::{Place, places};
+use super::subject::{Operands, Subject};
 use super::task::{Line, Look};
-use super::turn::Place;
 use super::{Result, operation};
 
 /// Rows and columns of the product that tells what a device computes at most.
@@ -124,7 +124,8 @@ fn ceiling(engine: &Engine, place: &Place, clock: &dyn Clock) -> Result<Ceiling>
 /// Seconds of the fastest call on resident operands.
 fn best(engine: &Engine, place: &Place, name: &str, size: usize, clock: &dyn Clock) -> Result<f64> {
     let operation = operation::find(name).expect("an operation of the study");
-    let mut subject = Subject::new(engine, operation, size, DType::F32, 1, Duration::from_secs(20))?;
+    let operands = Operands::new(operation, size, DType::F32, 1);
+    let mut subject = Subject::new(engine, operands, Duration::from_secs(20))?;
     let (begun, mut best) = (clock.now(), f64::MAX);
     let mut calls = 0;
     while calls < 3 || clock.since(begun) < TIME {

@@ -1,7 +1,7 @@
 //! One operation at one size, ready to be called in every mode on every device, with the result that it must have.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use breakeven::{DType, Deadline, DeviceId, Engine, HostBytes, Result, Spec, Tensor, bf16, f16};
@@ -11,12 +11,38 @@ use super::clock::Clock;
 use super::link::Link;
 use super::operation::Operation;
 
-/// An operation at a size.
+/// An operation at a size, and operands that follow from a seed.
+pub struct Operands {
+    operation: &'static Operation,
+    /// As the operation counts it.
+    pub size: usize,
+    dtype: DType,
+    seed: u64,
+    /// Bytes of the host, uploaded anew where that is asked for.
+    given: Vec<(HostBytes, Spec)>,
+}
+
+impl Operands {
+    /// In memory, which no device has seen yet.
+    pub fn new(operation: &'static Operation, size: usize, dtype: DType, seed: u64) -> Operands {
+        let shapes = (operation.operands)(size);
+        let one = |(shape, seed): (&Vec<usize>, u64)| (numbers(shape, dtype, seed), Spec::new(dtype, &shape[..]));
+        Operands { operation, size, dtype, seed, given: shapes.iter().zip(seed..).map(one).collect() }
+    }
+
+    /// The same at a size, in memory of its own.
+    pub fn at(&self, size: usize) -> Operands {
+        Operands::new(self.operation, size, self.dtype, self.seed)
+    }
+}
+
+/// What results must be, by how often the operation is repeated on its own result.
+pub type References = BTreeMap<u32, Vec<f64>>;
+
+/// An operation at a size, on an engine.
 pub struct Subject<'a> {
     engine: &'a Engine,
-    operation: &'static Operation,
-    /// Operands as bytes of the host, uploaded anew where that is asked for.
-    given: Vec<(HostBytes, Spec)>,
+    operands: Operands,
     /// The same operands as tensors that stay where they were used.
     kept: Vec<Tensor>,
     out: Room,
@@ -75,60 +101,40 @@ impl Room {
 }
 
 impl<'a> Subject<'a> {
-    /// With operands that follow from `seed`; fails where the operation does not take them.
-    pub fn new(
-        engine: &'a Engine,
-        operation: &'static Operation,
-        size: usize,
-        dtype: DType,
-        seed: u64,
-        deadline: Duration,
-    ) -> Result<Subject<'a>> {
-        let shapes = (operation.operands)(size);
-        let given: Vec<(HostBytes, Spec)> = shapes
-            .iter()
-            .zip(seed..)
-            .map(|(shape, seed)| (numbers(shape, dtype, seed), Spec::new(dtype, &shape[..])))
-            .collect();
-        let kept: Vec<Tensor> =
-            given.iter().map(|(bytes, spec)| engine.from_bytes(bytes.clone(), spec.clone())).collect();
-        let elements = (operation.write)(&kept).check()?.shape.elements();
-        Ok(Subject {
-            engine,
-            operation,
-            given,
-            kept,
-            out: Room::new(dtype, elements),
-            links: BTreeMap::new(),
-            deadline,
-        })
-    }
-
-    /// The engine that computes it.
-    pub fn engine(&self) -> &'a Engine {
-        self.engine
+    /// Fails where the operation does not take these operands.
+    pub fn new(engine: &'a Engine, operands: Operands, deadline: Duration) -> Result<Subject<'a>> {
+        let tensor = |(bytes, spec): &(HostBytes, Spec)| engine.from_bytes(bytes.clone(), spec.clone());
+        let kept: Vec<Tensor> = operands.given.iter().map(tensor).collect();
+        let elements = (operands.operation.write)(&kept).check()?.shape.elements();
+        let out = Room::new(operands.dtype, elements);
+        Ok(Subject { engine, operands, kept, out, links: BTreeMap::new(), deadline })
     }
 
     /// What a call of [`Mode::Copy`] copies.
     pub fn copied(&self) -> Copied {
-        let upload_bytes = self.given.iter().map(|(bytes, _)| bytes.len() as u64).sum();
+        let upload_bytes = self.operands.given.iter().map(|(bytes, _)| bytes.len() as u64).sum();
         Copied { upload_bytes, read_bytes: self.out.bytes() }
     }
 
-    /// Elements of its first operand, by which curves are drawn.
-    pub fn elements(&self) -> u64 {
-        self.given[0].1.shape.elements() as u64
+    /// What it computes from.
+    pub fn operands(&self) -> &Operands {
+        &self.operands
     }
 
-    /// The shape of its first operand in words.
-    pub fn shape(&self) -> String {
-        self.given[0].1.shape.iter().map(usize::to_string).collect::<Vec<_>>().join("x")
+    /// What results must be in these modes: computed in f64 from the very operands, on the CPU. Between links of a chain a result is
+    /// rounded as the type of the elements does.
+    pub fn references(&self, modes: impl IntoIterator<Item = Mode>) -> Result<References> {
+        let times: BTreeSet<u32> = modes.into_iter().map(times).collect();
+        times.into_iter().map(|times| Ok((times, self.reference(times)?))).collect()
     }
 
-    /// What the result must be: computed in f64 from the very operands, on the CPU.
-    pub fn wanted(&self) -> Result<Vec<f64>> {
-        let exact: Vec<Tensor> = self.kept.iter().map(|t| t.cast(DType::F64)).collect();
-        (self.operation.write)(&exact).on(DeviceId::HOST).to_vec()
+    fn reference(&self, times: u32) -> Result<Vec<f64>> {
+        let mut exact: Vec<Tensor> = self.kept.iter().map(|t| t.cast(DType::F64)).collect();
+        let write = self.operands.operation.write;
+        for _ in 1..times {
+            exact[0] = write(&exact).cast(self.operands.dtype).cast(DType::F64);
+        }
+        write(&exact).on(DeviceId::HOST).to_vec()
     }
 
     /// The graph that a call in `mode` computes, over operands that stay where they are.
@@ -152,7 +158,7 @@ impl<'a> Subject<'a> {
         let begun = clock.now();
         match mode {
             Mode::Upload => {
-                let result = placed((self.operation.write)(&self.fresh()), device);
+                let result = placed(self.write_fresh(), device);
                 self.engine.run_by(&[&result], deadline)?;
             }
             Mode::Resident | Mode::Chain(_) => {
@@ -162,7 +168,7 @@ impl<'a> Subject<'a> {
             Mode::Kernel => return self.kernel(device),
             Mode::Copy => return self.copy(device, clock, deadline),
             _ => {
-                let result = placed((self.operation.write)(&self.fresh()), device);
+                let result = placed(self.write_fresh(), device);
                 self.out.read(&result, deadline)?;
             }
         }
@@ -179,8 +185,7 @@ impl<'a> Subject<'a> {
     ) -> Result<(Sample, breakeven::Report)> {
         let begun = clock.now();
         let stays = matches!(mode, Mode::Resident | Mode::Chain(_) | Mode::Kernel);
-        let result =
-            if stays { self.written(mode, device) } else { placed((self.operation.write)(&self.fresh()), device) };
+        let result = if stays { self.written(mode, device) } else { placed(self.write_fresh(), device) };
         let report = self.traced(&result, stays || mode == Mode::Upload)?;
         Ok((Sample { wall_ns: clock.nanoseconds_since(begun), ..parts(&report) }, report))
     }
@@ -206,7 +211,7 @@ impl<'a> Subject<'a> {
         let link = match self.links.entry(id) {
             Entry::Occupied(link) => link.into_mut(),
             Entry::Vacant(free) => {
-                let operands = self.given.iter().map(|(bytes, _)| bytes.clone()).collect();
+                let operands = self.operands.given.iter().map(|(bytes, _)| bytes.clone()).collect();
                 free.insert(Link::new(&device, operands, self.out.bytes()).map_err(failed)?)
             }
         };
@@ -220,18 +225,24 @@ impl<'a> Subject<'a> {
         })
     }
 
-    fn fresh(&self) -> Vec<Tensor> {
-        self.given.iter().map(|(bytes, spec)| self.engine.from_bytes(bytes.clone(), spec.clone())).collect()
+    /// The operation on operands that are on no device yet.
+    fn write_fresh(&self) -> Tensor {
+        let tensor = |(bytes, spec): &(HostBytes, Spec)| self.engine.from_bytes(bytes.clone(), spec.clone());
+        (self.operands.operation.write)(&self.operands.given.iter().map(tensor).collect::<Vec<_>>())
     }
 
     fn repeated(&self, operands: &[Tensor], mode: Mode) -> Tensor {
-        let times = if let Mode::Chain(times) = mode { times } else { 1 };
-        let mut operands = operands.to_vec();
-        for _ in 1..times {
-            operands[0] = (self.operation.write)(&operands);
+        let (mut operands, write) = (operands.to_vec(), self.operands.operation.write);
+        for _ in 1..times(mode) {
+            operands[0] = write(&operands);
         }
-        (self.operation.write)(&operands)
+        write(&operands)
     }
+}
+
+/// How often a mode repeats the operation in one call.
+pub fn times(mode: Mode) -> u32 {
+    if let Mode::Chain(times) = mode { times.max(1) } else { 1 }
 }
 
 fn placed(tensor: Tensor, device: Option<DeviceId>) -> Tensor {

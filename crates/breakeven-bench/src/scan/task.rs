@@ -12,6 +12,8 @@ pub enum Task {
     Look(Look),
     /// Measures cells in turns.
     Measure(Measure),
+    /// Makes the first call of a process: one cell, one sample.
+    Cold(Measure),
     /// Gives every cell one block of samples each time it is told to go on, for two programs that take turns.
     Turns(Measure),
 }
@@ -21,7 +23,15 @@ impl Task {
     pub fn setting(&self) -> &Setting {
         match self {
             Task::Look(look) => &look.setting,
-            Task::Measure(task) | Task::Turns(task) => &task.setting,
+            Task::Measure(task) | Task::Cold(task) | Task::Turns(task) => &task.setting,
+        }
+    }
+
+    /// Devices by name; all that may be used when there are none.
+    pub fn devices(&self) -> &[String] {
+        match self {
+            Task::Look(look) => &look.devices,
+            Task::Measure(task) | Task::Cold(task) | Task::Turns(task) => &task.devices,
         }
     }
 }

@@ -53,6 +53,8 @@ pub enum Event {
     },
     /// The most that a device reached, measured in this run.
     Ceiling(Ceiling),
+    /// What the machine's own sensors said.
+    Sensors(Reading),
     /// Something that a reader should know.
     Note {
         /// A sentence.
@@ -63,6 +65,34 @@ pub enum Event {
         /// "done", or what ended it.
         why: String,
     },
+}
+
+/// What sensors said at a moment. What has no file is null, and named in `absent`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// When: "before add f32".
+    pub when: String,
+    /// Clocks of the slowest and the fastest core, in hertz.
+    pub cpu_hz: Option<[u64; 2]>,
+    /// How often cores or packages lowered their clock since the machine started, because of heat or power.
+    pub throttlings: Option<u64>,
+    /// The hottest of the machine's own thermal zones.
+    pub celsius: Option<f64>,
+    /// GPUs whose drivers tell.
+    pub gpus: Vec<GpuReading>,
+    /// What there is no file of.
+    pub absent: Vec<String>,
+}
+
+/// What a GPU's sensors said.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GpuReading {
+    /// As the system calls it: "card0".
+    pub name: String,
+    /// Its clock in hertz.
+    pub hz: Option<u64>,
+    /// The hottest of its sensors.
+    pub celsius: Option<f64>,
 }
 
 /// What was found for a cell beside its samples.

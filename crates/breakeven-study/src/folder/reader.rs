@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::event::{Event, Facts, Record};
+use super::event::{Event, Facts, Reading, Record};
 use super::{names, row};
 use crate::{Ceiling, Cell, EventsSchema, Manifest, Opening, Sample, StudyError, Summary};
 
@@ -22,6 +22,8 @@ pub struct Recorded {
     pub sentinels: Vec<Sentinel>,
     /// The most that each device reached.
     pub ceilings: Vec<Ceiling>,
+    /// What the machine's own sensors said, in order.
+    pub sensors: Vec<Reading>,
     /// What a reader should know, with what was dropped in reading.
     pub notes: Vec<String>,
     /// Who went on with it after the first, in order, as far as that was written down.
@@ -173,6 +175,7 @@ fn replay(manifest: Manifest, events: &Log) -> Result<Recorded, StudyError> {
         unfinished: Vec::new(),
         sentinels: Vec::new(),
         ceilings: Vec::new(),
+        sensors: Vec::new(),
         notes: Vec::new(),
         resumed: Vec::new(),
         stopped: None,
@@ -184,6 +187,7 @@ fn replay(manifest: Manifest, events: &Log) -> Result<Recorded, StudyError> {
         match record?.event {
             Event::Sentinel { round, wall_ns } => recorded.sentinels.push(Sentinel { round, wall_ns }),
             Event::Ceiling(ceiling) => recorded.ceilings.push(ceiling),
+            Event::Sensors(reading) => recorded.sensors.push(reading),
             Event::Note { text } => recorded.notes.push(text),
             Event::Stopped { why } => recorded.stopped = Some(why),
             Event::Opened { by, .. } => {

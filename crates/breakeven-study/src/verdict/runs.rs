@@ -24,13 +24,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// What it means for whoever asked. A noise floor above half the threshold leaves nothing but lost coverage to be said.
+    /// What it means for whoever asked. A noise floor above half the threshold widened it, so what is slower all the same is slower; nothing
+    /// found is not nothing there then.
     pub fn exit(&self, rule: &Rule) -> Exit {
         let is_quiet = self.floor.is_none_or(|floor| super::passes_gate(floor, rule));
-        let verdicts = self.verdicts.iter().map(|(_, verdict)| verdict);
-        let counts = |verdict: &&Verdict| is_quiet || matches!(verdict, Verdict::Missing | Verdict::Invalid { .. });
-        let exit = exit_of(verdicts.filter(counts), rule.threshold);
-        if is_quiet { exit } else { exit.and(Exit::Inconclusive) }
+        let exit = exit_of(self.verdicts.iter().map(|(_, verdict)| verdict), rule.threshold);
+        if is_quiet || exit != Exit::Ok { exit } else { Exit::Inconclusive }
     }
 }
 
