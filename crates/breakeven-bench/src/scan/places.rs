@@ -29,9 +29,9 @@ pub fn places(engine: &Engine, names: &[String]) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-/// Looking at the devices loads drivers; a program of small work on the CPU does not.
+/// Whether places of these names are others than the CPU: looking at devices loads drivers, which a program of small work on the CPU does not.
 pub fn needs_look(names: &[String]) -> bool {
-    names.iter().any(|name| name != "cpu")
+    names.is_empty() || names.iter().any(|name| name != "cpu")
 }
 
 /// Whether a device is as it was: how often it was opened again, and what is wrong with it.
@@ -69,4 +69,21 @@ fn automatic() -> Place {
 fn place(report: &DeviceReport) -> Place {
     let rests = !matches!(report.info.kind, DeviceKind::Cpu | DeviceKind::Software | DeviceKind::Simulated);
     Place { name: report.name.clone(), device: Some(report.id), rests }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_alone_needs_no_driver() {
+        let check = |names: &[&str], wanted| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(needs_look(&names), wanted, "{names:?}");
+        };
+        check(&["cpu"], false);
+        check(&["cpu", "auto"], true);
+        check(&["wgpu:0"], true);
+        check(&[], true);
+    }
 }

@@ -141,11 +141,16 @@ impl Turn {
             }
             index += 1;
         }
-        for index in 0..effort.block {
+        // One call at least; the others only as long as there is time for all cells of the size together.
+        let end = clock.now() + Duration::from_millis(effort.budget_ms);
+        for index in (0..effort.block).take_while(|index| *index == 0 || effort.budget_ms == 0 || clock.now() < end) {
             match subject.call(mode, device, clock) {
                 Ok(sample) => self.samples.push(slowed(Sample { round, index, ..sample }, effort.slowed, clock)),
                 Err(error) => self.fail(&error, bench.engine),
             }
+        }
+        if !self.is_open() {
+            return;
         }
         match subject.call_in_parts(mode, device, clock) {
             Ok((sample, report)) => {
@@ -202,7 +207,8 @@ impl Turn {
     fn fail(&mut self, error: &Error, engine: &Engine) {
         self.failed += 1;
         self.facts.why = Some(error.to_string());
-        if self.failed > 20 {
+        // What hung once is not waited for again.
+        if self.failed > 20 || status(error) == Status::Timeout {
             self.end(error, engine);
         }
     }
