@@ -1,7 +1,7 @@
 //! The devices that cells are measured on, by their names.
 
 use breakeven::{DeviceId, DeviceKind, DeviceReport, DeviceState, Engine};
-use breakeven_study::AUTOMATIC;
+use breakeven_study::{AUTOMATIC, SCALAR};
 
 use super::{Error, Result};
 
@@ -31,7 +31,7 @@ pub fn places(engine: &Engine, names: &[String]) -> Result<Vec<Place>> {
 
 /// Whether places of these names are others than the CPU: looking at devices loads drivers, which a program of small work on the CPU does not.
 pub fn needs_look(names: &[String]) -> bool {
-    names.is_empty() || names.iter().any(|name| name != "cpu")
+    names.is_empty() || names.iter().any(|name| !["cpu", SCALAR].contains(&name.as_str()))
 }
 
 /// Whether a device is as it was: how often it was opened again, and what is wrong with it.
@@ -42,7 +42,17 @@ pub struct Health {
     pub problem: Option<String>,
 }
 
+/// A plain loop on one thread, which is no device.
+pub fn scalar() -> Place {
+    Place { name: SCALAR.to_owned(), device: None, rests: false }
+}
+
 impl Place {
+    /// Whether it is a plain loop.
+    pub fn is_scalar(&self) -> bool {
+        self.name == SCALAR
+    }
+
     /// How its device stands; none where the engine chooses.
     pub fn health(&self, engine: &Engine) -> Option<Health> {
         let device = self.device.filter(|device| *device != DeviceId::HOST)?;
@@ -52,10 +62,11 @@ impl Place {
 }
 
 fn asked(engine: &Engine, names: &[String]) -> Result<Vec<Place>> {
-    let is_far = |name: &String| name != "cpu" && name != AUTOMATIC;
+    let is_far = |name: &String| !["cpu", AUTOMATIC, SCALAR].contains(&name.as_str());
     let reports = if names.iter().any(is_far) { engine.devices() } else { Vec::new() };
     let find = |name: &String| match name.as_str() {
         AUTOMATIC => Ok(automatic()),
+        SCALAR => Ok(scalar()),
         "cpu" => Ok(Place { name: name.clone(), device: Some(DeviceId::HOST), rests: false }),
         _ => reports.iter().find(|r| r.name == *name).map(place).ok_or_else(|| Error::device(name, &reports)),
     };
@@ -82,6 +93,7 @@ mod tests {
             assert_eq!(needs_look(&names), wanted, "{names:?}");
         };
         check(&["cpu"], false);
+        check(&["cpu", "scalar"], false);
         check(&["cpu", "auto"], true);
         check(&["wgpu:0"], true);
         check(&[], true);
