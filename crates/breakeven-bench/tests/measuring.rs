@@ -11,7 +11,7 @@ use std::time::Duration;
 use breakeven::{Engine, Tensor};
 use breakeven_bench::scan::child::Bench;
 use breakeven_bench::scan::task::Measure;
-use breakeven_bench::scan::{Clock, Operation, Sensors, Suite};
+use breakeven_bench::scan::{Clock, OPERATIONS, Operation, Sensors, Suite};
 use breakeven_device::sim::{Fault, SimClock, SimDevice, SimOptions};
 use breakeven_study::folder::Facts;
 use breakeven_study::stats::Kept;
@@ -330,4 +330,40 @@ impl Clock for Hot<'_> {
     fn rest(&self, time: Duration) {
         self.clock.rest(time);
     }
+}
+
+#[test]
+fn plain_loops_give_what_the_reference_gives() {
+    let (engine, clock) = engine();
+    let mut with_a_loop = Vec::new();
+    for operation in OPERATIONS.iter().filter(|operation| operation.suite == Suite::Seeds) {
+        let size = if operation.name.starts_with("batch") { 1000 } else { 37 };
+        let task = Measure { scalar: true, sizes: vec![size], ..task(Mode::Host, "cpu") };
+        let task = Measure { operation: operation.name.to_owned(), ..task };
+        for (cell, facts, samples) in all_measured((&engine, &clock), None, &task) {
+            assert_eq!(facts.status, Status::Ok, "{cell}: {:?}", facts.why);
+            if cell.device == "scalar" {
+                assert_eq!(facts.ran.as_deref(), Some("a plain loop on one thread"));
+                assert!(samples.len() >= 25, "{cell}: {}", samples.len());
+                with_a_loop.push(cell.operation);
+            }
+        }
+    }
+    // Every operation of the claims over scalar loops.
+    let claimed = [
+        "add",
+        "dot",
+        "relu",
+        "leaky_relu",
+        "elu",
+        "clip",
+        "sigmoid",
+        "tanh",
+        "silu",
+        "gelu",
+        "softmax",
+        "log_softmax",
+        "matmul",
+    ];
+    assert!(claimed.iter().all(|name| with_a_loop.iter().any(|found| found == name)), "{with_a_loop:?}");
 }

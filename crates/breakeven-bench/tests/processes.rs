@@ -38,6 +38,7 @@ fn study(script: &str, folder: &Folder) -> Study {
         arguments: vec!["-c".to_owned(), format!("read task; {script}"), "child".to_owned(), note],
         groups: vec![group],
         devices: vec!["cpu".to_owned()],
+        scalar: false,
         seen: vec![],
         effort: Effort {
             rounds: 1,
@@ -238,6 +239,7 @@ fn found(a: &str, b: &str) -> Result<Vec<(String, Duel)>, breakeven_bench::scan:
         dtype: "f32".to_owned(),
         sizes: vec![1000],
         devices: vec![],
+        scalar: false,
         modes: vec![Mode::Host],
         without: vec![],
         seed: 1,

@@ -1,8 +1,9 @@
 //! Which cells a group has: its sizes, on all devices, in all its modes.
 
-use breakeven_study::{AUTOMATIC, Cell, Mode};
+use breakeven_study::{AUTOMATIC, Cell, Mode, SCALAR};
 
 use super::operation::Operation;
+use super::scalar;
 
 /// One operation on elements of one type.
 pub struct Kind<'a> {
@@ -15,7 +16,18 @@ pub struct Kind<'a> {
 impl Kind<'_> {
     /// All cells of a size on the device of this name.
     pub fn cells(&self, size: usize, device: &str, modes: &[Mode]) -> Vec<Cell> {
-        modes.iter().filter(|mode| is_measured(device, **mode)).map(|mode| self.cell(size, device, *mode)).collect()
+        let modes = modes.iter().filter(|mode| self.is_measured(device, **mode));
+        modes.map(|mode| self.cell(size, device, *mode)).collect()
+    }
+
+    /// Copies and kernels by themselves are those of a device that the caller names and that is not the host; a plain loop knows nothing
+    /// but the host's memory.
+    fn is_measured(&self, device: &str, mode: Mode) -> bool {
+        match device {
+            SCALAR => mode == Mode::Host && self.dtype == "f32" && scalar::find(self.operation.name).is_some(),
+            "cpu" | AUTOMATIC => !matches!(mode, Mode::Copy | Mode::Kernel),
+            _ => true,
+        }
     }
 
     fn cell(&self, size: usize, device: &str, mode: Mode) -> Cell {
@@ -28,12 +40,6 @@ impl Kind<'_> {
             mode,
         }
     }
-}
-
-/// Copies and kernels by themselves are those of a device that the caller names and that is not the host.
-fn is_measured(device: &str, mode: Mode) -> bool {
-    let is_far = !["cpu", AUTOMATIC].contains(&device);
-    is_far || !matches!(mode, Mode::Copy | Mode::Kernel)
 }
 
 /// Whether a mode is about calls of engines that did not work yet, each of which is made for one call.

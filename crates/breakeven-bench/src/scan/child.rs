@@ -10,7 +10,7 @@ use breakeven_study::{Mode, Status};
 use super::cells::{Kind, is_of_new_engines};
 use super::clock::Clock;
 use super::operation::Operation;
-use super::places::{Place, needs_look, places};
+use super::places::{Place, needs_look, places, scalar};
 use super::sensors::Sensors;
 use super::subject::{Operands, References, Subject};
 use super::task::{Line, Measure, Setting, Task};
@@ -121,7 +121,8 @@ pub fn measure(bench: &Bench<'_>, task: &Measure, say: Say<'_>) -> Result<()> {
 /// As [`measure`], for an operation that need not be in the table.
 pub fn measure_this(bench: &Bench<'_>, operation: &'static Operation, task: &Measure, say: Say<'_>) -> Result<()> {
     let dtype = dtype(&task.dtype)?;
-    let places = places(bench.engine, &task.devices)?;
+    let mut places = places(bench.engine, &task.devices)?;
+    places.extend(task.scalar.then(scalar));
     let deadline = Duration::from_millis(task.effort.deadline_ms);
     let mut order = Order(task.seed | 1);
     for &size in &task.sizes {

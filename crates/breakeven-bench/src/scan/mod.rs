@@ -11,6 +11,7 @@ mod operation;
 mod places;
 pub mod preset;
 mod process;
+mod scalar;
 mod sensors;
 mod sentinel;
 pub mod simulated;

@@ -1,7 +1,7 @@
 //! The devices that cells are measured on, by their names.
 
 use breakeven::{DeviceId, DeviceKind, DeviceReport, DeviceState, Engine};
-use breakeven_study::AUTOMATIC;
+use breakeven_study::{AUTOMATIC, SCALAR};
 
 use super::{Error, Result};
 
@@ -29,9 +29,9 @@ pub fn places(engine: &Engine, names: &[String]) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-/// Looking at the devices loads drivers; a program of small work on the CPU does not.
+/// Whether places of these names are others than the CPU: looking at devices loads drivers, which a program of small work on the CPU does not.
 pub fn needs_look(names: &[String]) -> bool {
-    names.iter().any(|name| name != "cpu")
+    names.is_empty() || names.iter().any(|name| !["cpu", SCALAR].contains(&name.as_str()))
 }
 
 /// Whether a device is as it was: how often it was opened again, and what is wrong with it.
@@ -42,7 +42,17 @@ pub struct Health {
     pub problem: Option<String>,
 }
 
+/// A plain loop on one thread, which is no device.
+pub fn scalar() -> Place {
+    Place { name: SCALAR.to_owned(), device: None, rests: false }
+}
+
 impl Place {
+    /// Whether it is a plain loop.
+    pub fn is_scalar(&self) -> bool {
+        self.name == SCALAR
+    }
+
     /// How its device stands; none where the engine chooses.
     pub fn health(&self, engine: &Engine) -> Option<Health> {
         let device = self.device.filter(|device| *device != DeviceId::HOST)?;
@@ -52,10 +62,11 @@ impl Place {
 }
 
 fn asked(engine: &Engine, names: &[String]) -> Result<Vec<Place>> {
-    let is_far = |name: &String| name != "cpu" && name != AUTOMATIC;
+    let is_far = |name: &String| !["cpu", AUTOMATIC, SCALAR].contains(&name.as_str());
     let reports = if names.iter().any(is_far) { engine.devices() } else { Vec::new() };
     let find = |name: &String| match name.as_str() {
         AUTOMATIC => Ok(automatic()),
+        SCALAR => Ok(scalar()),
         "cpu" => Ok(Place { name: name.clone(), device: Some(DeviceId::HOST), rests: false }),
         _ => reports.iter().find(|r| r.name == *name).map(place).ok_or_else(|| Error::device(name, &reports)),
     };
@@ -69,4 +80,22 @@ fn automatic() -> Place {
 fn place(report: &DeviceReport) -> Place {
     let rests = !matches!(report.info.kind, DeviceKind::Cpu | DeviceKind::Software | DeviceKind::Simulated);
     Place { name: report.name.clone(), device: Some(report.id), rests }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_alone_needs_no_driver() {
+        let check = |names: &[&str], wanted| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(needs_look(&names), wanted, "{names:?}");
+        };
+        check(&["cpu"], false);
+        check(&["cpu", "scalar"], false);
+        check(&["cpu", "auto"], true);
+        check(&["wgpu:0"], true);
+        check(&[], true);
+    }
 }

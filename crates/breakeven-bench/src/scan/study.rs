@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use breakeven_study::folder::{Event, Facts, Recorded, RunWriter};
-use breakeven_study::{AUTOMATIC, Ceiling, Cell, Environment, Mode, Sample, Status, sizes_to_add};
+use breakeven_study::{AUTOMATIC, Ceiling, Cell, Environment, Mode, SCALAR, Sample, Status, sizes_to_add};
 
 use super::cells::{Kind, is_of_new_engines};
 use super::preset::Group;
@@ -27,6 +27,8 @@ pub struct Study {
     pub groups: Vec<Group>,
     /// Devices by name; all, and the engine's own choice, when there are none.
     pub devices: Vec<String>,
+    /// Whether plain loops on one thread are measured too.
+    pub scalar: bool,
     /// Devices that [`look`] saw, by name: what a group has on them is said also when its processes say nothing.
     pub seen: Vec<String>,
     /// How long and how often.
@@ -228,8 +230,9 @@ impl Runner<'_> {
         let Some(operation) = operation::find(group.operation) else { return Vec::new() };
         let kind = Kind { operation, dtype: &group.dtype };
         let devices = if self.study.devices.is_empty() { &self.study.seen } else { &self.study.devices };
-        let of_size =
-            |size: &usize| devices.iter().flat_map(|device| kind.cells(*size, device, &group.modes)).collect();
+        let scalar = self.study.scalar.then(|| SCALAR.to_owned());
+        let devices = || devices.iter().chain(&scalar);
+        let of_size = |size: &usize| devices().flat_map(|device| kind.cells(*size, device, &group.modes)).collect();
         let cells = group.sizes.iter().flat_map(|size| -> Vec<Cell> { of_size(size) });
         cells.filter(|cell| !self.writer.finished().contains(cell)).collect()
     }
@@ -261,6 +264,7 @@ impl Runner<'_> {
             dtype: group.dtype.clone(),
             sizes: group.sizes.clone(),
             devices: self.study.devices.clone(),
+            scalar: self.study.scalar,
             modes: group.modes.clone(),
             without: self.writer.finished().iter().filter(is_of_it).cloned().collect(),
             seed: self.study.seed,

@@ -2,14 +2,16 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hint::black_box;
 use std::time::Duration;
 
 use breakeven::{DType, Deadline, DeviceId, Engine, HostBytes, Result, Spec, Tensor, bf16, f16};
 use breakeven_study::{Copied, Flag, Flags, Mode, Sample};
 
-use super::clock::Clock;
+use super::clock::{Clock, HostClock};
 use super::link::Link;
 use super::operation::Operation;
+use super::scalar;
 
 /// An operation at a size, and operands that follow from a seed.
 pub struct Operands {
@@ -49,6 +51,8 @@ pub struct Subject<'a> {
     /// The ways to devices whose copies were measured.
     links: BTreeMap<DeviceId, Link>,
     deadline: Duration,
+    /// The operands as a plain loop has them, once there is one.
+    plain: Vec<Vec<f32>>,
 }
 
 /// How a trace names what the host did to get the memory of a submission.
@@ -107,7 +111,7 @@ impl<'a> Subject<'a> {
         let kept: Vec<Tensor> = operands.given.iter().map(tensor).collect();
         let elements = (operands.operation.write)(&kept).check()?.shape.elements();
         let out = Room::new(operands.dtype, elements);
-        Ok(Subject { engine, operands, kept, out, links: BTreeMap::new(), deadline })
+        Ok(Subject { engine, operands, kept, out, links: BTreeMap::new(), deadline, plain: Vec::new() })
     }
 
     /// What a call of [`Mode::Copy`] copies.
@@ -173,6 +177,29 @@ impl<'a> Subject<'a> {
             }
         }
         Ok(Sample { wall_ns: clock.nanoseconds_since(begun), ..Sample::default() })
+    }
+
+    /// One call of the plain loop of the operation.
+    pub fn call_plainly(&mut self, clock: &dyn Clock) -> Result<Sample> {
+        let name = self.operands.operation.name;
+        let (Some(run), Room::F32(out)) = (scalar::find(name), &mut self.out) else {
+            return Err(breakeven::Error::Placement(format!(
+                "there is no plain loop of {name} on elements of this type"
+            )));
+        };
+        if self.plain.is_empty() {
+            self.plain = self.operands.given.iter().map(|(bytes, _)| bytemuck::pod_collect_to_vec(bytes)).collect();
+        }
+        let begun = clock.now();
+        run(black_box(&self.plain), self.operands.size, out);
+        black_box(out);
+        Ok(Sample { wall_ns: clock.nanoseconds_since(begun), ..Sample::default() })
+    }
+
+    /// What the plain loop gives, untimed.
+    pub fn compute_plainly(&mut self) -> Result<Vec<f64>> {
+        self.call_plainly(&HostClock::start())?;
+        Ok(self.out.numbers())
     }
 
     /// One call whose parts are measured, and what ran. It goes a longer way than [`Subject::call`] and its kernels are timed one by

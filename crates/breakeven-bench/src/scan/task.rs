@@ -58,6 +58,8 @@ pub struct Measure {
     pub sizes: Vec<usize>,
     /// Devices by name, `auto` for wherever the engine puts the work; all that may be used when there are none.
     pub devices: Vec<String>,
+    /// Whether a plain loop on one thread is measured too, where there is one.
+    pub scalar: bool,
     /// How it is called.
     pub modes: Vec<Mode>,
     /// Cells that are left out: they are finished, or ended an earlier process.

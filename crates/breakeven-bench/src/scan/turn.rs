@@ -66,7 +66,8 @@ impl Turn {
             return;
         }
         let (mode, device) = (self.cell.mode, self.place.device);
-        let got = match subject.compute(mode, device) {
+        let computed = if self.place.is_scalar() { subject.compute_plainly() } else { subject.compute(mode, device) };
+        let got = match computed {
             Ok(got) => got,
             Err(error) => return self.end(&error, bench.engine),
         };
@@ -79,6 +80,10 @@ impl Turn {
         if matches!(mode, Mode::Chain(_)) {
             let last: Vec<f32> = got.iter().map(|x| *x as f32).collect();
             self.facts.degenerate = Some(degenerate_share(&last));
+        }
+        if self.place.is_scalar() {
+            self.facts.ran = Some("a plain loop on one thread".to_owned());
+            return;
         }
         match subject.call_in_parts(mode, device, bench.clock) {
             Ok((_, report)) => self.put_down(&report, bench.engine),
@@ -145,7 +150,7 @@ impl Turn {
         let awake = clock.now() + Duration::from_millis(if self.place.rests { effort.warm_up_ms } else { 0 });
         let mut index = 0;
         while index == 0 || clock.now() < awake {
-            match subject.call(mode, device, clock) {
+            match self.call(subject, clock) {
                 // The first of all are kept, flagged, for whoever wants to see them.
                 Ok(sample) if round == 0 && index < effort.block => {
                     self.samples.push(Sample { round, index, flags: Flags::NONE.with(Flag::WarmUp), ..sample });
@@ -158,11 +163,16 @@ impl Turn {
             }
             index += 1;
         }
-        for index in 0..effort.block {
-            match subject.call(mode, device, clock) {
+        // One call at least; the others only as long as there is time for all cells of the size together.
+        let end = clock.now() + Duration::from_millis(effort.budget_ms);
+        for index in (0..effort.block).take_while(|index| *index == 0 || effort.budget_ms == 0 || clock.now() < end) {
+            match self.call(subject, clock) {
                 Ok(sample) => self.samples.push(slowed(Sample { round, index, ..sample }, effort.slowed, clock)),
                 Err(error) => self.fail(&error, bench.engine),
             }
+        }
+        if !self.is_open() || self.place.is_scalar() {
+            return;
         }
         match subject.call_in_parts(mode, device, clock) {
             Ok((sample, report)) => {
@@ -188,6 +198,14 @@ impl Turn {
             let (hits, misses) = (more(after.hits, before.hits), more(after.misses, before.misses));
             Pool { hits: known.hits + hits, misses: known.misses + misses, bytes: after.bytes }
         });
+    }
+
+    fn call(&self, subject: &mut Subject<'_>, clock: &dyn Clock) -> breakeven::Result<Sample> {
+        if self.place.is_scalar() {
+            subject.call_plainly(clock)
+        } else {
+            subject.call(self.cell.mode, self.place.device, clock)
+        }
     }
 
     /// One call from the host's memory to the host's memory, timed from `begun` on.
@@ -231,7 +249,8 @@ impl Turn {
     fn fail(&mut self, error: &Error, engine: &Engine) {
         self.failed += 1;
         self.facts.why = Some(error.to_string());
-        if self.failed > 20 {
+        // What hung once is not waited for again.
+        if self.failed > 20 || status(error) == Status::Timeout {
             self.end(error, engine);
         }
     }

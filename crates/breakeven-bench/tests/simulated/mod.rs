@@ -66,6 +66,7 @@ pub fn task(mode: Mode, device: &str) -> Measure {
         dtype: "f32".to_owned(),
         sizes: vec![1000],
         devices: vec![device.to_owned()],
+        scalar: false,
         modes: vec![mode],
         without: vec![],
         seed: 1,

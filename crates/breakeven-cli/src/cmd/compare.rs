@@ -189,6 +189,7 @@ impl Compare {
 
     fn task(&self, group: &Group, size: usize, effort: Effort) -> Measure {
         Measure {
+            scalar: false,
             operation: group.operation.to_owned(),
             dtype: group.dtype.clone(),
             sizes: vec![size],

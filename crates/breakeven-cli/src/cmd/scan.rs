@@ -48,7 +48,7 @@ pub struct Scan {
     /// Ways of calling: host, upload, resident, chain-16, idle-100, copy, kernel, first, cold.
     #[arg(long, value_delimiter = ',')]
     mode: Vec<Mode>,
-    /// Only these devices, by the names that `breakeven devices` shows; `auto` is the engine's own choice.
+    /// Only these devices, by the names that `breakeven devices` shows; `auto` is the engine's own choice, `scalar` a plain loop on one thread.
     #[arg(long, value_delimiter = ',')]
     device: Vec<String>,
     /// Drivers that compute on the processor take part too.
@@ -176,7 +176,9 @@ impl Scan {
         // A part is left for sizes near what is found.
         let effort = effort(&groups, self.total().mul_f64(0.8));
         let (devices, seen) = (self.device.clone(), Vec::new());
-        Ok(Study { program, arguments, groups, devices, seen, effort, setting, seed: self.seed })
+        // The claims of those reports are about plain loops.
+        let scalar = devices.is_empty() && self.preset() == Preset::Seeds;
+        Ok(Study { program, arguments, groups, devices, scalar, seen, effort, setting, seed: self.seed })
     }
 
     /// A new run folder, or the one to go on with.
