@@ -123,7 +123,7 @@ fn recorded(to: &str) {
         let cell = json!({"operation": operation, "elements": 1000, "shape": "1000", "dtype": "f32", "device": "cpu", "mode": "host"});
         let begun = json!({"at_ns": 1, "event": "begun", "id": id, "cell": cell});
         let finished = json!({"at_ns": 2, "event": "finished", "id": id, "samples": 200, "status": "ok"});
-        events += &format!("{begun}\n{finished}\n");
+        events.extend([begun.to_string(), "\n".into(), finished.to_string(), "\n".into()]);
         samples.extend((0..200).map(|index| format!("{id},0,{index},{},,,,,,,\n", 10_000 + index % 7)));
     }
     write("events.jsonl", events);
