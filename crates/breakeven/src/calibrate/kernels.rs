@@ -183,7 +183,7 @@ fn matmul([m, k, n]: [usize; 3], (dtype, precision): (DType, Precision), sums: D
     })
 }
 
-fn square(n: usize) -> Kernel {
+pub(super) fn square(n: usize) -> Kernel {
     matmul([n, n, n], (DType::F32, Precision::Highest), DType::F32)
 }
 

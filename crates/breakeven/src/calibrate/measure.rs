@@ -32,7 +32,33 @@ pub(super) struct Sample {
     pub wall: Duration,
 }
 
+/// How long a device is kept busy before it is measured: GPUs that idled take some tens of milliseconds to raise their clocks.
+const WAKING: Duration = Duration::from_millis(100);
+/// Runs shorter than this in all are repeated more often, which costs little.
+const BRIEF: Duration = Duration::from_millis(2);
+
 impl Bench<'_> {
+    /// Compiles kernels, which are not run.
+    pub fn compile(&self, kernels: impl Iterator<Item = Kernel>) -> Result<(), DeviceError> {
+        let mut slots = 0..;
+        let mut step = |kernel: Kernel| {
+            let inputs: Vec<usize> = slots.by_ref().take(kernel.inputs().len()).collect();
+            let outputs = slots.by_ref().take(kernel.outputs().len()).collect();
+            SegmentStep::Launch(Box::new(Launch { kernel, inputs, outputs, workspace: None }))
+        };
+        self.device.prepare(&Segment { steps: kernels.map(&mut step).collect() }).map(drop)
+    }
+
+    /// Keeps the device busy until it is as fast as it becomes: by the largest of these kernels that it does in a moment.
+    pub fn wake(&self, sized: fn(usize) -> Kernel) -> Result<(), DeviceError> {
+        let (started, mut size) = (Instant::now(), 64);
+        while self.device.supports(&sized(size)).is_ok() && started.elapsed() < WAKING {
+            let (one, _) = self.kernel(&sized(size), 1)?;
+            size = if one.wall < BRIEF { (2 * size).min(1024) } else { size };
+        }
+        Ok(())
+    }
+
     /// A segment of one launch of `kernel` and one of `times`, over data that was really written.
     pub fn kernel(&self, kernel: &Kernel, times: usize) -> Result<(Sample, Sample), DeviceError> {
         let mut buffers = Vec::new();
@@ -98,7 +124,11 @@ impl Bench<'_> {
         let mut wall = Duration::ZERO;
         let mut arrived = Vec::new();
         // The first round compiles and touches memory; it is thrown away.
-        for round in 0..=self.effort.repeats {
+        let begun = Instant::now();
+        for round in 0..=4 * self.effort.repeats {
+            if round > self.effort.repeats && begun.elapsed() > BRIEF {
+                break;
+            }
             for (work, runs) in works.iter().zip(&mut runs) {
                 let started = Instant::now();
                 let run = self.run(work, binding, &mut arrived)?;

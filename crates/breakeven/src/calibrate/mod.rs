@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use breakeven_device::{Device, DeviceError, DeviceInfo, HostBytes};
+use breakeven_device::{Device, DeviceError, DeviceInfo, DeviceKind, HostBytes};
 use breakeven_ir::Kernel;
 use breakeven_plan::{ClassCurves, Cost, Curve, DeviceProfile, Knot, Mix, Profile, Trust, class_name};
 
@@ -17,7 +17,7 @@ use measure::{Bench, Sample};
 /// What a calibration may cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Repeats of each measurement; the lower quartile counts.
+    /// Repeats of each measurement, and four times as many of short ones; the lower quartile counts.
     pub repeats: usize,
     /// Sizes grow no further once one run takes this long.
     pub longest: Duration,
@@ -70,6 +70,10 @@ pub fn measure(device: &Arc<dyn Device>, effort: Effort) -> Result<DeviceProfile
     let mut profile = unmeasured(device.info());
     // First, since everything else depends on it.
     profile.tuning = device.tune(effort.largest_bytes as u64)?;
+    if !device.caps().host_memory && device.info().kind != DeviceKind::Software {
+        compile(&bench)?;
+        bench.wake(kernels::square)?;
+    }
     overheads(&bench, &mut profile)?;
     if !device.caps().host_memory {
         let fixed = profile.submit.seconds + profile.sync.seconds;
@@ -103,6 +107,30 @@ pub(crate) fn measure_custom(
         }
     }
     Ok(ClassCurves { math: line(math), memory: line(memory), ..ClassCurves::default() })
+}
+
+/// Has a GPU compile all that is measured, several kernels at once: while it waits for that, it lowers its clock.
+fn compile(bench: &Bench<'_>) -> Result<(), DeviceError> {
+    let most = kernels::PROBES.iter().map(|probe| probe.sizes.len()).max().unwrap_or(0);
+    let families = |probe: &'static Probe| {
+        let one_row = probe.one_row.map(|of_one| (of_one, kernels::LENGTHS));
+        [(probe.usual, probe.sizes)].into_iter().chain(one_row)
+    };
+    for nth in 0..most {
+        let of = |(families, sizes): (Families, &[usize])| {
+            let size = sizes.get(nth).copied();
+            let ways = [Some(families.math), families.memory];
+            size.map(|size| ways.into_iter().flatten().map(move |of| of(size))).into_iter().flatten()
+        };
+        let all = kernels::PROBES.iter().flat_map(families).flat_map(of);
+        bench.compile(all.filter(|kernel| is_measured(bench, kernel)))?;
+    }
+    Ok(())
+}
+
+/// False for what is too large for this effort, and for what the device cannot run.
+fn is_measured(bench: &Bench<'_>, kernel: &Kernel) -> bool {
+    kernel.work().bytes as usize <= 3 * bench.effort.largest_bytes && bench.device.supports(kernel).is_ok()
 }
 
 /// Submit, dispatch and sync, from the smallest launch.
@@ -161,11 +189,10 @@ fn family(bench: &Bench<'_>, dispatch: f64, sizes: &[usize], of: fn(usize) -> Ke
     let (mut by_flops, mut by_bytes, mut mix) = (Vec::new(), Vec::new(), Vec::new());
     for &size in sizes {
         let kernel = of(size);
-        let work = kernel.work();
-        let too_large = work.bytes as usize > 3 * bench.effort.largest_bytes;
-        if too_large || bench.device.supports(&kernel).is_err() {
+        if !is_measured(bench, &kernel) {
             break;
         }
+        let work = kernel.work();
         let (one, many) = bench.kernel(&kernel, STEPS)?;
         let at = |size: u64| knot(size as f64, step_seconds(&one, &many) - dispatch, &one);
         by_bytes.push(at(work.bytes));
