@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::folder::RecordedCell;
 use crate::stats::{Kept, Sorted};
 use crate::verdict::devices_of;
-use crate::{AUTOMATIC, Cell, Mode, Status};
+use crate::{AUTOMATIC, Cell, Mode, SCALAR, Status};
 
 /// Slower than the best device by more than this is harm: 5%.
 const HARM: f64 = 0.05;
@@ -89,6 +89,8 @@ pub fn regret(kept: &[(Kept, &RecordedCell)], floor: f64, is_cpu: impl Fn(&str) 
         let choice = choices.entry((operation, dtype, *mode, *elements, shape)).or_default();
         match device.as_str() {
             AUTOMATIC => choice.automatic = Some(timed),
+            // A plain loop is no device that anybody could choose.
+            SCALAR => {}
             _ => choice.by_hand.push(timed),
         }
     }

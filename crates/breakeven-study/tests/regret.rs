@@ -76,6 +76,16 @@ fn nothing_is_said_where_a_side_is_missing() -> Result<(), StudyError> {
 }
 
 #[test]
+fn a_plain_loop_is_no_device() -> Result<(), StudyError> {
+    let mut rows = mixed();
+    rows.push(("gelu", "scalar", "a loop on one thread", 1_000));
+    assert_eq!(regret("scalar", &rows)?, regret("without-scalar", &mixed())?);
+    rows.retain(|row| row.1 != "vulkan:0");
+    assert_eq!(run("scalar-alone", &rows, 1)?.regret, None);
+    Ok(())
+}
+
+#[test]
 fn a_machine_that_cannot_tell_says_so() -> Result<(), StudyError> {
     let run = run("noisy", &mixed(), 100_000)?;
     let said = run.regret.expect("measured").verdict;

@@ -165,14 +165,16 @@ impl Turn {
         }
         // One call at least; the others only as long as there is time for all cells of the size together.
         let end = clock.now() + Duration::from_millis(effort.budget_ms);
+        let mut calls = u64::from(index);
         for index in (0..effort.block).take_while(|index| *index == 0 || effort.budget_ms == 0 || clock.now() < end) {
+            calls += 1;
             match self.call(subject, clock) {
                 Ok(sample) => self.samples.push(slowed(Sample { round, index, ..sample }, effort.slowed, clock)),
                 Err(error) => self.fail(&error, bench.engine),
             }
         }
         if !self.is_open() || self.place.is_scalar() {
-            return;
+            return calls;
         }
         match subject.call_in_parts(mode, device, clock) {
             Ok((sample, report)) => {
@@ -182,7 +184,7 @@ impl Turn {
             }
             Err(error) => self.fail(&error, bench.engine),
         }
-        u64::from(index) + u64::from(effort.block) + 1
+        calls + 1
     }
 
     fn add_made(&mut self, calls: u64, before: Books, after: Books) {
