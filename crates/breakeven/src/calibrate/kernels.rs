@@ -19,7 +19,17 @@ pub(super) struct Probe {
 #[derive(Clone, Copy)]
 pub(super) struct Families {
     pub math: fn(usize) -> Kernel,
-    pub memory: fn(usize) -> Kernel,
+    /// None where there is but one way.
+    pub memory: Option<fn(usize) -> Kernel>,
+}
+
+/// One that does much arithmetic and one that does little.
+const fn two(math: fn(usize) -> Kernel, memory: fn(usize) -> Kernel) -> Families {
+    Families { math, memory: Some(memory) }
+}
+
+const fn one(of: fn(usize) -> Kernel) -> Families {
+    Families { math: of, memory: None }
 }
 
 const ELEMENTS: &[usize] =
@@ -28,37 +38,39 @@ const ELEMENTS: &[usize] =
 /// Sides of matrices, x8 in arithmetic each.
 const SIDES: &[usize] = &[2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
-const fn probe(class: Class, sizes: &'static [usize], math: fn(usize) -> Kernel, memory: fn(usize) -> Kernel) -> Probe {
-    Probe { class, sizes, usual: Families { math, memory }, one_row: None }
+/// Lengths of a single row: few, since kernels of their own are compiled for many of them.
+pub(super) const LENGTHS: &[usize] = &[1 << 4, 1 << 8, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
+
+const fn probe(class: Class, sizes: &'static [usize], usual: Families) -> Probe {
+    Probe { class, sizes, usual, one_row: None }
 }
 
-const fn of_rows(class: Class, [math, memory]: [fn(usize) -> Kernel; 2], of_one: [fn(usize) -> Kernel; 2]) -> Probe {
-    let [one_math, one_memory] = of_one;
-    Probe { one_row: Some(Families { math: one_math, memory: one_memory }), ..probe(class, ELEMENTS, math, memory) }
+const fn of_rows(class: Class, usual: Families, one_row: Families) -> Probe {
+    Probe { one_row: Some(one_row), ..probe(class, ELEMENTS, usual) }
 }
 
 pub(super) const PROBES: &[Probe] = &[
-    probe(Class::Map, ELEMENTS, gelus, add),
+    probe(Class::Map, ELEMENTS, two(gelus, add)),
     of_rows(
         Class::Reduce,
-        [|n| reduce(sides(n), heavy()), |n| reduce(sides(n), light())],
-        [|n| reduce((1, n), heavy()), |n| reduce((1, n), light())],
+        two(|n| reduce(sides(n), heavy()), |n| reduce(sides(n), light())),
+        two(|n| reduce((1, n), heavy()), |n| reduce((1, n), light())),
     ),
-    of_rows(Class::Scan, [|n| running_sum(sides(n)); 2], [|n| running_sum((1, n)); 2]),
+    of_rows(Class::Scan, one(|n| running_sum(sides(n))), one(|n| running_sum((1, n)))),
     of_rows(
         Class::RowWise,
-        [|n| row_wise(sides(n), RowWise::Softmax), |n| row_wise(sides(n), NORM)],
-        [|n| row_wise((1, n), RowWise::Softmax), |n| row_wise((1, n), NORM)],
+        two(|n| row_wise(sides(n), RowWise::Softmax), |n| row_wise(sides(n), NORM)),
+        two(|n| row_wise((1, n), RowWise::Softmax), |n| row_wise((1, n), NORM)),
     ),
-    probe(Class::MatMul, SIDES, square, thin),
-    probe(Class::MatMulBf16, SIDES, square_of_bf16, thin_of_bf16),
-    probe(Class::MatMulInt, SIDES, square_of_bytes, thin_of_bytes),
-    probe(Class::Conv, &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512], images, depthwise),
-    probe(Class::Attention, &[16, 64, 256, 1024, 4096], heads, decoding),
+    probe(Class::MatMul, SIDES, two(square, thin)),
+    probe(Class::MatMulBf16, SIDES, two(square_of_bf16, thin_of_bf16)),
+    probe(Class::MatMulInt, SIDES, two(square_of_bytes, thin_of_bytes)),
+    probe(Class::Conv, &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512], two(images, depthwise)),
+    probe(Class::Attention, &[16, 64, 256, 1024, 4096], two(heads, decoding)),
     // Rows of four are hardly more than copied.
-    of_rows(Class::Sort, [|n| sorted(sides(n)), |n| sorted((n / 4, 4))], [|n| sorted((1, n)); 2]),
-    probe(Class::Gather, ELEMENTS, gather, gather),
-    probe(Class::Scatter, ELEMENTS, scatter, scatter),
+    of_rows(Class::Sort, two(|n| sorted(sides(n)), |n| sorted((n / 4, 4))), one(|n| sorted((1, n)))),
+    probe(Class::Gather, ELEMENTS, one(gather)),
+    probe(Class::Scatter, ELEMENTS, one(scatter)),
 ];
 
 /// The least a launch can do.

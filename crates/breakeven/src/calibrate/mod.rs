@@ -144,15 +144,17 @@ struct Family {
 
 /// Times of a class, without what every launch costs.
 fn class(bench: &Bench<'_>, dispatch: f64, probe: &Probe) -> Result<ClassCurves, DeviceError> {
-    let of = |families: Families| -> Result<ClassCurves, DeviceError> {
-        let math = family(bench, dispatch, probe.sizes, families.math)?;
-        let memory = family(bench, dispatch, probe.sizes, families.memory)?;
-        let mix = Some(Mix { math: math.mix, memory: memory.mix });
-        Ok(ClassCurves { math: math.by_flops, memory: memory.by_bytes, mix, one_row: None })
+    let of = |families: Families, sizes: &[usize]| -> Result<ClassCurves, DeviceError> {
+        let math = family(bench, dispatch, sizes, families.math)?;
+        let other = families.memory.map(|memory| family(bench, dispatch, sizes, memory)).transpose()?;
+        let mix = other.as_ref().map(|memory| Mix { math: math.mix, memory: memory.mix.clone() });
+        let memory = other.map_or(math.by_bytes, |memory| memory.by_bytes);
+        Ok(ClassCurves { math: math.by_flops, memory, mix, one_row: None })
     };
-    let one_row = probe.one_row.map(of).transpose()?.map(Box::new);
-    Ok(ClassCurves { one_row, ..of(probe.usual)? })
+    let one_row = probe.one_row.map(|of_one| of(of_one, kernels::LENGTHS)).transpose()?.map(Box::new);
+    Ok(ClassCurves { one_row, ..of(probe.usual, probe.sizes)? })
 }
+
 /// Seconds of kernels against their arithmetic and against their bytes, without what every launch costs; and their arithmetic
 /// against their bytes.
 fn family(bench: &Bench<'_>, dispatch: f64, sizes: &[usize], of: fn(usize) -> Kernel) -> Result<Family, DeviceError> {
