@@ -10,7 +10,7 @@ use breakeven_study::{Copied, Flag, Flags, Mode, Sample};
 
 use super::clock::{Clock, HostClock};
 use super::link::Link;
-use super::operation::Operation;
+use super::operation::{Operation, Suite};
 use super::scalar;
 
 /// An operation at a size, and operands that follow from a seed.
@@ -28,8 +28,10 @@ impl Operands {
     /// In memory, which no device has seen yet.
     pub fn new(operation: &'static Operation, size: usize, dtype: DType, seed: u64) -> Operands {
         let shapes = (operation.operands)(size);
-        let one = |(shape, seed): (&Vec<usize>, u64)| (numbers(shape, dtype, seed), Spec::new(dtype, &shape[..]));
-        Operands { operation, size, dtype, seed, given: shapes.iter().zip(seed..).map(one).collect() }
+        let one = |(i, shape): (usize, &Vec<usize>)| {
+            (numbers(shape, dtype, seed + i as u64, scale(operation, i, shape)), Spec::new(dtype, &shape[..]))
+        };
+        Operands { operation, size, dtype, seed, given: shapes.iter().enumerate().map(one).collect() }
     }
 
     /// The same at a size, in memory of its own.
@@ -310,14 +312,23 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Numbers of both signs from 0.5 to 1.5 without a pattern: products of many of them neither grow nor decay.
-fn numbers(shape: &[usize], dtype: DType, seed: u64) -> HostBytes {
+/// What operands are multiplied by: the weights of a model's layer are so small that what it sums is as large as what it was given. Scores of
+/// attention that are hundreds apart would make any rounding a large difference.
+fn scale(operation: &Operation, operand: usize, shape: &[usize]) -> f32 {
+    match shape.last() {
+        Some(&summed) if operation.suite == Suite::Models && operand > 0 => 1.0 / (summed as f32).sqrt(),
+        _ => 1.0,
+    }
+}
+
+/// Numbers of both signs without a pattern, from 0.5 to 1.5 in size times `scale`: products of many of them neither grow nor decay.
+fn numbers(shape: &[usize], dtype: DType, seed: u64, scale: f32) -> HostBytes {
     let value = |i: usize| {
         // SplitMix64's finalizer: neighbouring indices and seeds have nothing in common.
         let mut bits = (i as u64).wrapping_add(seed << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let size = (bits >> 40) as f32 / (1 << 24) as f32 + 0.5;
+        let size = ((bits >> 40) as f32 / (1 << 24) as f32 + 0.5) * scale;
         if bits & 1 == 0 { size } else { -size }
     };
     let count = 0..shape.iter().product();
