@@ -1,83 +1,28 @@
 //! The runner against a simulated device and against operations that misbehave: what it says is what happened.
 
+mod simulated;
+
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use breakeven::{Device, DeviceProfile, Engine, Tensor};
-use breakeven_bench::scan::task::{Effort, Line, Measure, Setting};
-use breakeven_bench::scan::{Clock, Operation, Suite, child};
-use breakeven_device::sim::{SimClock, SimDevice, SimOptions, SimSpeed};
+use breakeven::{Engine, Tensor};
+use breakeven_bench::scan::child::Bench;
+use breakeven_bench::scan::task::Measure;
+use breakeven_bench::scan::{Clock, OPERATIONS, Operation, Sensors, Suite};
+use breakeven_device::sim::{Fault, SimClock, SimDevice, SimOptions};
 use breakeven_study::folder::Facts;
-use breakeven_study::{Mode, Sample, Status};
-
-/// The simulated clock as the runner wants it.
-struct Simulated(SimClock);
-
-impl Clock for Simulated {
-    fn now(&self) -> Duration {
-        self.0.now()
-    }
-
-    fn rest(&self, time: Duration) {
-        self.0.advance(time);
-    }
-}
-
-/// An engine with a device that takes 10 us to submit and 5 ms to finish.
-fn engine() -> (Engine, Simulated) {
-    let clock = SimClock::new();
-    let speed = SimSpeed {
-        per_submit: Duration::from_micros(10),
-        per_launch: Duration::from_millis(5),
-        per_wait: Duration::ZERO,
-        flops_per_second: 1e18,
-        bytes_per_second: 1e18,
-        link_latency: Duration::ZERO,
-        link_bytes_per_second: 1e18,
-    };
-    let device: Arc<dyn Device> = Arc::new(SimDevice::new(SimOptions::new("sim", speed), &clock));
-    let builder = Engine::builder().gpus(false).no_cache().measured_device(device, DeviceProfile::default());
-    (builder.build().unwrap(), Simulated(clock))
-}
-
-fn task(mode: Mode, device: &str) -> Measure {
-    Measure {
-        operation: "relu".to_owned(),
-        dtype: "f32".to_owned(),
-        sizes: vec![1000],
-        devices: vec![device.to_owned()],
-        modes: vec![mode],
-        without: vec![],
-        seed: 1,
-        effort: Effort {
-            rounds: 5,
-            block: 5,
-            budget_ms: 0,
-            warm_up_ms: 0,
-            deadline_ms: 5000,
-            silence_ms: 5000,
-            slowed: 0.0,
-        },
-        setting: Setting::default(),
-    }
-}
+use breakeven_study::stats::Kept;
+use breakeven_study::{Copied, Flag, Mode, Sample, Status};
+use simulated::{Simulated, all_measured, engine, engine_on, no_sensors, speed, task, with, with_bench};
 
 /// The one cell that `operation` gives, or that of the study's relu.
 fn measured(operation: Option<&'static Operation>, task: &Measure) -> (Facts, Vec<Sample>) {
     let (engine, clock) = engine();
-    let mut found = None;
-    let mut say = |line: Line| {
-        if let Line::Done { facts, samples, .. } = line {
-            found = Some((*facts, samples));
-        }
-        Ok(())
-    };
-    match operation {
-        Some(operation) => child::measure_this(&engine, operation, task, &clock, &mut say).unwrap(),
-        None => child::measure(&engine, task, &clock, &mut say).unwrap(),
-    }
-    found.expect("the cell is done")
+    let (_, facts, samples) = all_measured((&engine, &clock), operation, task).pop().expect("the cell is done");
+    (facts, samples)
 }
 
 /// The device's name in the engine.
@@ -101,6 +46,44 @@ fn what_the_submission_took_stands_in_a_column_of_its_own() {
     let dispatch: Vec<u64> = samples.iter().filter_map(|sample| sample.dispatch_ns).collect();
     assert!(!dispatch.is_empty());
     assert!(dispatch.iter().all(|ns| *ns < 1_000_000), "{dispatch:?}");
+}
+
+#[test]
+fn getting_memory_is_a_part_and_what_was_made_is_counted() {
+    let device = simulated();
+    let (facts, samples) = measured(None, &task(Mode::Host, &device));
+    let allocate: Vec<u64> = samples.iter().filter_map(|sample| sample.allocate_ns).collect();
+    assert_eq!(allocate.len(), samples.iter().filter(|s| s.flags.has(Flag::InParts)).count());
+    assert!(!allocate.is_empty());
+    // 1,000 numbers up and as many back; a warm call finds its plan and its buffers.
+    assert_eq!(facts.copied, Some(Copied { upload_bytes: 4000, read_bytes: 4000 }));
+    let made = facts.made.expect("counted");
+    assert!(made.plans == 0 && made.calls >= samples.len() as u64, "{made:?}");
+    assert!(facts.pool.is_some_and(|pool| pool.misses == 0), "{:?}", facts.pool);
+    let on_cpu = measured(None, &task(Mode::Host, "cpu")).1;
+    assert!(on_cpu.iter().all(|sample| sample.allocate_ns.is_none()), "a timed call works in the caller's memory");
+    let resident = measured(None, &task(Mode::Resident, &device)).0;
+    assert_eq!(resident.copied, Some(Copied::default()));
+    let copies = measured(None, &task(Mode::Copy, &device)).0;
+    assert_eq!(copies.copied, Some(Copied { upload_bytes: 4000, read_bytes: 4000 }));
+}
+
+/// Cells take turns on one engine: what one of them took from the pool is not counted for another too.
+#[test]
+fn the_pool_of_a_cell_is_that_of_its_own_turns() {
+    let both = Measure { modes: vec![Mode::Host, Mode::Resident], ..task(Mode::Host, "cpu") };
+    let (engine, clock) = engine();
+    let found: Vec<(Option<u64>, u64)> = all_measured((&engine, &clock), None, &both)
+        .into_iter()
+        .map(|(_, facts, _)| {
+            let pool = facts.pool.expect("the CPU has one");
+            (facts.made.map(|made| made.calls), pool.hits + pool.misses)
+        })
+        .collect();
+    let pool = engine.device(breakeven::DeviceId::HOST).expect("always there").memory().pool;
+    let of_both: u64 = found.iter().map(|cell| cell.1).sum();
+    assert!(of_both > 0 && of_both <= pool.hits + pool.misses, "{found:?} of {pool:?}");
+    assert!(found.iter().all(|cell| cell.0 >= Some(25)), "{found:?}");
 }
 
 #[test]
@@ -137,7 +120,7 @@ fn an_operation_that_fails_half_of_the_time_earns_no_time() {
 
 static WRONG: AtomicU32 = AtomicU32::new(0);
 
-/// Right for the reference, which is written first of all, and wrong afterwards.
+/// Right for the reference, which is of f64, and wrong otherwise.
 fn wrong(x: &[Tensor]) -> Tensor {
     if x[0].dtype() == breakeven::DType::F64 {
         x[0].relu()
@@ -184,17 +167,25 @@ fn data_that_decays_is_caught() {
 static REFUSED: Operation = Operation {
     name: "refused",
     operands: |n| vec![vec![n]],
-    write: |x| x[0].matmul(&x[0].reshape([3, 3])),
+    write: |x| x[0].reshape([3, 3]),
     sizes: &[1000],
     suite: Suite::Seeds,
     chains: false,
 };
 
 #[test]
-fn a_call_that_is_wrong_is_an_error_and_no_cell() {
+fn work_that_nothing_takes_is_a_row_with_the_reason() {
     let (engine, clock) = engine();
-    let why = child::measure_this(&engine, &REFUSED, &task(Mode::Host, "cpu"), &clock, &mut |_| Ok(())).unwrap_err();
-    assert!(why.to_string().contains("reshape"), "{why}");
+    let task = Measure { sizes: vec![1000, 9], modes: vec![Mode::Host, Mode::Resident], ..task(Mode::Host, "cpu") };
+    let found = all_measured((&engine, &clock), Some(&REFUSED), &task);
+    let of_size = |elements| found.iter().filter(move |(cell, ..)| cell.elements == elements).collect::<Vec<_>>();
+    assert_eq!((of_size(1000).len(), of_size(9).len()), (2, 2));
+    for (_, facts, samples) in of_size(1000) {
+        assert_eq!((facts.status, samples.len()), (Status::Skipped, 0));
+        assert!(facts.why.as_ref().unwrap().contains("reshape"), "{:?}", facts.why);
+    }
+    // What it does take is measured all the same.
+    assert!(of_size(9).iter().all(|(_, facts, _)| facts.status == Status::Ok), "{found:?}");
 }
 
 #[test]
@@ -204,15 +195,176 @@ fn time_grows_with_the_size_when_a_result_is_used_or_not() {
     for mode in [Mode::Host, Mode::Upload, Mode::Resident] {
         let mut times = Vec::new();
         let task = Measure { operation: "add".to_owned(), sizes: vec![1, 1_000_000], ..task(mode, "cpu") };
-        let mut say = |line: Line| {
-            if let Line::Done { facts, samples, .. } = line {
-                assert_eq!(facts.status, Status::Ok, "{:?}", facts.why);
-                assert!(facts.checksum.is_some());
-                times.push(samples.iter().map(|sample| sample.wall_ns).min().unwrap());
-            }
-            Ok(())
-        };
-        child::measure(&engine, &task, &host, &mut say).unwrap();
+        for (_, facts, samples) in all_measured((&engine, &host), None, &task) {
+            assert_eq!(facts.status, Status::Ok, "{:?}", facts.why);
+            assert!(facts.checksum.is_some());
+            times.push(samples.iter().map(|sample| sample.wall_ns).min().unwrap());
+        }
         assert!(times[1] > 10 * times[0], "{mode}: {times:?}");
     }
+}
+
+static CHAIN_WRONG: Operation = Operation {
+    name: "wrong at its third link",
+    operands: |n| vec![vec![n]],
+    write: wrong_at_third_link,
+    sizes: &[1000],
+    suite: Suite::Seeds,
+    chains: true,
+};
+
+/// One more in each link, but for the third where it is not the reference that is written.
+fn wrong_at_third_link(x: &[Tensor]) -> Tensor {
+    static LINKS: AtomicU32 = AtomicU32::new(0);
+    if x[0].dtype() == breakeven::DType::F64 {
+        return &x[0] + 1.0;
+    }
+    let link = LINKS.fetch_add(1, Ordering::Relaxed);
+    &x[0] + if link == 3 { 1.5 } else { 1.0 }
+}
+
+#[test]
+fn the_result_of_a_chain_is_compared_too() {
+    let (facts, samples) = measured(Some(&CHAIN_WRONG), &task(Mode::Chain(4), "cpu"));
+    assert_eq!((facts.status, samples.len()), (Status::Wrong, 0), "{:?}", facts.why);
+    for operation in ["add", "mul", "tanh", "gelu", "softmax", "log_softmax", "matmul"] {
+        for dtype in ["f32", "f16", "bf16", "f64"] {
+            let (operation, dtype) = (operation.to_owned(), dtype.to_owned());
+            let task = Measure { operation, dtype, sizes: vec![40], ..task(Mode::Chain(16), "cpu") };
+            let (facts, _) = measured(None, &task);
+            assert_eq!(facts.status, Status::Ok, "{} {}: {:?}", task.operation, task.dtype, facts.why);
+        }
+    }
+}
+
+#[test]
+fn first_calls_are_those_of_new_engines() {
+    let (main, clock) = engine();
+    let made = AtomicU32::new(0);
+    let another = || {
+        made.fetch_add(1, Ordering::Relaxed);
+        Ok(engine_on(&clock.0, &[]))
+    };
+    let bench = Bench { engine: &main, another: &another, clock: &clock, sensors: &no_sensors() };
+    let found = with_bench(&bench, None, &task(Mode::First, &simulated()));
+    let [(_, facts, samples)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(facts.status, Status::Ok, "{:?}", facts.why);
+    assert!(samples.len() >= 3, "{samples:?}");
+    assert_eq!(made.load(Ordering::Relaxed) as usize, samples.len());
+    assert!(samples.iter().all(|sample| (4_750_000..5_250_000).contains(&sample.wall_ns)), "{samples:?}");
+}
+
+#[test]
+fn a_device_that_is_lost_in_the_middle_takes_no_finished_row_with_it() {
+    let whole = submissions_of_a_cell();
+    // In the first call, while its first cell is measured, and while its second one is.
+    for at in [1, whole / 2, whole, whole + whole / 2] {
+        let clock = Simulated(SimClock::new());
+        let engine = engine_on(&clock.0, &[Fault::LostAt(at)]);
+        let device = engine.devices()[1].name.clone();
+        let devices = vec!["cpu".to_owned(), device.clone()];
+        let task = Measure { devices, sizes: vec![1000, 2000, 3000], ..task(Mode::Host, &device) };
+        let found = all_measured((&engine, &clock), None, &task);
+        let statuses = |name: &str| -> Vec<Status> {
+            found.iter().filter(|(cell, ..)| cell.device == name).map(|(_, facts, _)| facts.status).collect()
+        };
+        assert_eq!(statuses("cpu"), [Status::Ok; 3], "lost at {at}");
+        let done = ((at - 1) / whole) as usize;
+        let (ok, lost) = (vec![Status::Ok; done], vec![Status::Lost; 3 - done]);
+        assert_eq!(statuses(&device), [ok, lost].concat(), "lost at {at}: {found:?}");
+        for (_, facts, samples) in found.iter().filter(|(_, facts, _)| facts.status == Status::Lost) {
+            assert!(facts.why.as_ref().unwrap().contains("lost"), "{:?}", facts.why);
+            // None of what the CPU answered instead, which takes no time by this clock.
+            assert!(samples.iter().all(|sample| sample.wall_ns >= 4_750_000), "{samples:?}");
+        }
+    }
+}
+
+/// Submissions until the first cell of a device is done.
+fn submissions_of_a_cell() -> u64 {
+    let clock = Simulated(SimClock::new());
+    let sim = Arc::new(SimDevice::new(SimOptions::new("sim", speed()), &clock.0));
+    let engine = with(sim.clone());
+    let name = engine.devices()[1].name.clone();
+    let task = Measure { sizes: vec![1000], ..task(Mode::Host, &name) };
+    all_measured((&engine, &clock), None, &task);
+    sim.submits() as u64
+}
+
+/// A machine whose processor lowers its clock once, in the middle.
+#[test]
+fn b04_samples_taken_while_the_clock_was_lowered_are_flagged() {
+    let root = std::env::temp_dir().join(format!("breakeven-throttled-{}", std::process::id()));
+    let file = root.join("devices/system/cpu/cpu0/thermal_throttle/core_throttle_count");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "7\n").unwrap();
+    let (engine, clock) = engine();
+    let hot = Hot { clock, file: &file, calls: AtomicU32::new(0) };
+    let (another, sensors) = (|| Ok(engine.clone()), Sensors::under(&root));
+    let bench = Bench { engine: &engine, another: &another, clock: &hot, sensors: &sensors };
+    let found = with_bench(&bench, None, &task(Mode::Host, &simulated()));
+    std::fs::remove_dir_all(&root).unwrap();
+    let samples = &found[0].2;
+    let rounds: BTreeSet<u32> =
+        samples.iter().filter(|s| s.flags.has(Flag::Throttled)).map(|sample| sample.round).collect();
+    assert_eq!(rounds.len(), 1, "{samples:?}");
+    let kept = Kept::of(samples);
+    assert!(kept.dropped.throttled >= 5 && !kept.samples.is_empty() && !kept.is_throttled());
+}
+
+/// A clock that is asked a while before the file says that it was lowered.
+struct Hot<'a> {
+    clock: Simulated,
+    file: &'a Path,
+    calls: AtomicU32,
+}
+
+impl Clock for Hot<'_> {
+    fn now(&self) -> Duration {
+        if self.calls.fetch_add(1, Ordering::Relaxed) == 60 {
+            std::fs::write(self.file, "8\n").unwrap();
+        }
+        self.clock.now()
+    }
+
+    fn rest(&self, time: Duration) {
+        self.clock.rest(time);
+    }
+}
+
+#[test]
+fn plain_loops_give_what_the_reference_gives() {
+    let (engine, clock) = engine();
+    let mut with_a_loop = Vec::new();
+    for operation in OPERATIONS {
+        // Of the layers of models, those sizes at which scores of attention once made any rounding a large difference.
+        let size = if operation.name.starts_with("batch") { 1000 } else { 37 };
+        let task = Measure { scalar: true, sizes: vec![size], ..task(Mode::Host, "cpu") };
+        let task = Measure { operation: operation.name.to_owned(), ..task };
+        for (cell, facts, samples) in all_measured((&engine, &clock), None, &task) {
+            assert_eq!(facts.status, Status::Ok, "{cell}: {:?}", facts.why);
+            if cell.device == "scalar" {
+                assert_eq!(facts.ran.as_deref(), Some("a plain loop on one thread"));
+                assert!(samples.len() >= 25, "{cell}: {}", samples.len());
+                with_a_loop.push(cell.operation);
+            }
+        }
+    }
+    // Every operation of the claims over scalar loops.
+    let claimed = [
+        "add",
+        "dot",
+        "relu",
+        "leaky_relu",
+        "elu",
+        "clip",
+        "sigmoid",
+        "tanh",
+        "silu",
+        "gelu",
+        "softmax",
+        "log_softmax",
+        "matmul",
+    ];
+    assert!(claimed.iter().all(|name| with_a_loop.iter().any(|found| found == name)), "{with_a_loop:?}");
 }

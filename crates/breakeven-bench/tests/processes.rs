@@ -10,7 +10,7 @@ use breakeven_bench::scan::study::{Progress, Study, run};
 use breakeven_bench::scan::task::{Effort, Measure, Setting};
 use breakeven_study::folder::{Recorded, RunWriter, read};
 use breakeven_study::verdict::{Rule, judge};
-use breakeven_study::{Environment, Manifest, ManifestSchema, Mode, Status};
+use breakeven_study::{Environment, Manifest, ManifestSchema, Mode, Status, Stop};
 
 /// A folder that goes away with the test.
 struct Folder(PathBuf);
@@ -38,6 +38,8 @@ fn study(script: &str, folder: &Folder) -> Study {
         arguments: vec!["-c".to_owned(), format!("read task; {script}"), "child".to_owned(), note],
         groups: vec![group],
         devices: vec!["cpu".to_owned()],
+        scalar: false,
+        seen: vec![],
         effort: Effort {
             rounds: 1,
             block: 1,
@@ -111,18 +113,80 @@ fn a_child_that_hangs_is_ended_and_is_a_row() {
 }
 
 #[test]
-fn a_child_that_crashes_each_time_is_given_up() {
-    let recorded = outcome("crashes", "echo it broke >&2; exit 3");
-    assert!(recorded.cells.is_empty());
-    assert!(recorded.notes.iter().any(|note| note.contains("it broke")), "{:?}", recorded.notes);
-    assert!(recorded.notes.iter().any(|note| note.contains("given up")), "{:?}", recorded.notes);
+fn a_child_that_crashes_before_any_cell_is_tried_twice_and_the_rest_says_why() {
+    let recorded = outcome("crashes", "echo x >> $1; echo it broke >&2; exit 3");
+    assert_eq!(statuses(&recorded), [("cpu", Status::Skipped, 0)]);
+    let why = recorded.cells[0].facts.why.as_deref().unwrap();
+    assert!(why.contains("it broke") && why.contains("given up after 2 processes"), "{why}");
+    assert_eq!(recorded.notes.iter().filter(|note| note.contains("its process ended")).count(), 2);
+    assert_eq!(recorded.notes.iter().filter(|note| note.contains("given up")).count(), 1, "{:?}", recorded.notes);
 }
 
 #[test]
-fn a_child_that_refuses_is_asked_once() {
+fn a_child_that_refuses_is_asked_once_and_its_cells_are_rows() {
     let recorded = outcome("refuses", "echo there is no such device >&2; exit 2");
+    assert_eq!(statuses(&recorded), [("cpu", Status::Skipped, 0)]);
+    assert!(recorded.cells[0].facts.why.as_deref().unwrap().contains("no such device"));
     let notes: Vec<&String> = recorded.notes.iter().filter(|note| note.contains("no such device")).collect();
     assert_eq!(notes.len(), 1, "{:?}", recorded.notes);
+}
+
+#[test]
+fn finished_rows_stay_when_the_next_processes_end_before_any_cell() {
+    let first = format!("{}{}{}kill -9 $$", begun("a"), done("a"), begun("b"));
+    let recorded = outcome("then-crashes", &format!("if [ -e $1 ]; then exit 3; else touch $1; {first}; fi"));
+    let want = [("a", Status::Ok, 1), ("b", Status::Crash, 0), ("cpu", Status::Skipped, 0)];
+    assert_eq!(statuses(&recorded), want);
+}
+
+/// A study of cold calls whose children are this script.
+fn cold(name: &str, script: &str) -> Recorded {
+    let folder = Folder::new(name);
+    let mut writer = RunWriter::create(&folder.0, &manifest()).unwrap();
+    let study = study(script, &folder);
+    let groups = study.groups.iter().map(|group| Group { modes: vec![Mode::Cold], ..group.clone() }).collect();
+    let seen = vec!["cpu".to_owned(), "wgpu:0".to_owned(), "auto".to_owned()];
+    let study = Study { groups, devices: vec![], seen, ..study };
+    run(&study, &mut writer, &|| false, &mut |_| ()).unwrap();
+    let _ = std::fs::remove_file(folder.0.with_extension("note"));
+    read(&folder.0).unwrap()
+}
+
+#[test]
+fn each_cold_call_has_a_process_of_its_own() {
+    // Each process says its own number.
+    let sample = r#"{"round":0,"index":0,"wall_ns":'$$',"flags":""}"#;
+    let script =
+        format!(r#"echo '{{"line":"done","cell":{},"facts":{{"status":"ok"}},"samples":[{sample}]}}'"#, cell("a"));
+    let recorded = cold("cold", &script);
+    assert_eq!(recorded.cells.len(), 3);
+    let mut processes: Vec<u64> = Vec::new();
+    for row in &recorded.cells {
+        assert_eq!((row.cell.mode, row.facts.status, row.facts.stop), (Mode::Cold, Status::Ok, Some(Stop::Budget)));
+        assert!((3..=5).contains(&row.samples.len()), "{row:?}");
+        assert!(row.samples.iter().zip(0..).all(|(sample, round)| sample.round == round));
+        processes.extend(row.samples.iter().map(|sample| sample.wall_ns));
+    }
+    let all = processes.len();
+    processes.sort_unstable();
+    processes.dedup();
+    assert_eq!(processes.len(), all);
+}
+
+#[test]
+fn a_cold_call_that_crashes_or_is_refused_is_a_row_and_is_not_tried_again() {
+    let recorded = cold("cold-crashes", "echo x >> $1; kill -9 $$");
+    assert!(recorded.cells.iter().all(|row| row.facts.status == Status::Crash && row.samples.is_empty()));
+    let recorded = cold("cold-refuses", "echo there is no such device >&2; exit 2");
+    assert_eq!(recorded.cells.len(), 3);
+    assert!(recorded.cells.iter().all(|row| row.facts.status == Status::Skipped), "{:?}", recorded.cells);
+}
+
+#[test]
+fn sensors_are_read_before_and_after_each_group() {
+    let recorded = outcome("sensors", &format!("{}{}", begun("a"), done("a")));
+    let when: Vec<&str> = recorded.sensors.iter().map(|reading| reading.when.as_str()).collect();
+    assert_eq!(when, ["before relu f32", "after relu f32"]);
 }
 
 #[test]
@@ -175,6 +239,7 @@ fn found(a: &str, b: &str) -> Result<Vec<(String, Duel)>, breakeven_bench::scan:
         dtype: "f32".to_owned(),
         sizes: vec![1000],
         devices: vec![],
+        scalar: false,
         modes: vec![Mode::Host],
         without: vec![],
         seed: 1,

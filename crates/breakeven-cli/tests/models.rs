@@ -1,32 +1,14 @@
 //! `breakeven run`, `explain` and `trace`, as a user calls them.
 
-use std::path::{Path, PathBuf};
+mod folder;
+
+use std::path::Path;
 use std::process::{Command, Output};
 
 use breakeven::Engine;
+use folder::Folder;
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/layer.onnx");
-
-/// A folder of its own for one test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let folder = std::env::temp_dir().join(format!("breakeven-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a temporary folder");
-        Folder(folder)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn call(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_breakeven"));

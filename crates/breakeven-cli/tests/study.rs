@@ -1,32 +1,13 @@
 //! `scan`, `report`, `merge` and `compare` as a user calls them.
 
-use std::path::{Path, PathBuf};
+mod folder;
+
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
-/// A folder that goes away with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let folder = std::env::temp_dir().join(format!("breakeven-study-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        Folder(folder)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use folder::Folder;
+use serde_json::{Value, json};
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_breakeven"));
@@ -113,6 +94,146 @@ fn a_scan_leaves_a_run_and_every_report_of_it() {
     assert!(page.contains("Trueno") && page.contains("relu"));
 }
 
+/// A copy of the run `from`, with its samples and its manifest changed.
+fn altered(from: &str, to: &str, factor: f64, manifest: impl Fn(&mut Value)) {
+    std::fs::create_dir(to).unwrap();
+    let text = |name: &str| std::fs::read_to_string(Path::new(from).join(name)).unwrap();
+    let write = |name: &str, text: String| std::fs::write(Path::new(to).join(name), text).unwrap();
+    let longer = |line: &str| {
+        let mut fields: Vec<String> = line.split(',').map(str::to_owned).collect();
+        fields[3] = fields[3].parse::<f64>().map_or(fields[3].clone(), |ns| format!("{:.0}", ns * factor));
+        fields.join(",") + "\n"
+    };
+    write("samples.csv", text("samples.csv").lines().map(longer).collect());
+    write("events.jsonl", text("events.jsonl"));
+    let mut changed = serde_json::from_str(&text("manifest.json")).unwrap();
+    manifest(&mut changed);
+    write("manifest.json", changed.to_string());
+}
+
+/// A run of two cells with samples enough for verdicts, however busy the machine is that runs this.
+fn recorded(to: &str) {
+    std::fs::create_dir(to).unwrap();
+    let write = |name: &str, text: String| std::fs::write(Path::new(to).join(name), text).unwrap();
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies/two-cores/manifest.json");
+    write("manifest.json", std::fs::read_to_string(manifest).unwrap());
+    let mut events = r#"{"at_ns":0,"event":"opened","schema":"breakeven.events/1"}"#.to_owned() + "\n";
+    let mut samples = OLD_SAMPLES.lines().next().unwrap().to_owned() + "\n";
+    for (id, operation) in ["relu", "sum"].into_iter().enumerate() {
+        let cell = json!({"operation": operation, "elements": 1000, "shape": "1000", "dtype": "f32", "device": "cpu", "mode": "host"});
+        let begun = json!({"at_ns": 1, "event": "begun", "id": id, "cell": cell});
+        let finished = json!({"at_ns": 2, "event": "finished", "id": id, "samples": 200, "status": "ok"});
+        events += &format!("{begun}\n{finished}\n");
+        samples.extend((0..200).map(|index| format!("{id},0,{index},{},,,,,,,\n", 10_000 + index % 7)));
+    }
+    write("events.jsonl", events);
+    write("samples.csv", samples);
+}
+
+#[test]
+fn what_two_folders_show_is_not_confirmed_until_a_second_run_shows_it_too() {
+    let folder = Folder::new("confirm");
+    let [out, slow, again, other] = ["run", "slow", "again", "other"].map(|name| folder.path(name));
+    recorded(&out);
+    altered(&out, &slow, 3.0, |_| {});
+    altered(&out, &again, 3.0, |_| {});
+    altered(&out, &other, 1.0, |manifest| {
+        manifest["fingerprint"] = "0123456789abcdef".into();
+        manifest["environment"]["cores"] = 4096.into();
+    });
+    let once = run(&["compare", &out, &slow]);
+    assert_eq!(code(&once), 1, "{}", text(&once));
+    for part in
+        ["SLOWER", ", not confirmed", "--again RUN", "--bin OLD --bin NEW --only relu,sum --device cpu --mode host"]
+    {
+        assert!(text(&once).contains(part), "{part} in {}", text(&once));
+    }
+    let twice = run(&["compare", &out, &slow, "--again", &again]);
+    assert_eq!(code(&twice), 1, "{}", text(&twice));
+    assert!(text(&twice).contains("SLOWER") && !text(&twice).contains("not confirmed"), "{}", text(&twice));
+    let refuted = run(&["compare", &out, &slow, "--again", &out]);
+    assert_eq!(code(&refuted), 3, "{}", text(&refuted));
+    assert!(text(&refuted).contains("not seen again"), "{}", text(&refuted));
+    // What differs between machines is said where the comparison is refused.
+    for arguments in [&["compare", &out, &other][..], &["compare", &out, &slow, "--again", &other]] {
+        let refused = run(arguments);
+        assert_eq!(code(&refused), 5, "{}", text(&refused));
+        assert!(text(&refused).contains("in A, 4096 in B") && text(&refused).contains("--across-machines"));
+    }
+}
+
+/// Exact, since no real clock has a part in it: 5% is found and the same with itself gives no alarm.
+#[test]
+fn the_self_test_on_a_simulated_machine_finds_five_percent_and_gives_no_alarm() {
+    let test = ["compare", "--self-test", "--simulated", "--only", "gelu,sum", "--pairs", "12", "--json", "--slower"];
+    let with = |percent: &str| {
+        let output = run(&[&test[..], &[percent]].concat());
+        let said: Value = serde_json::from_slice(&output.stdout).expect("one JSON object and nothing else");
+        (code(&output), ["cells", "false_alarms", "found"].map(|name| said[name].as_u64().unwrap()))
+    };
+    assert_eq!(with("5"), (0, [4, 0, 4]));
+    // A check that cannot fail is none: 1% is below the threshold, so it is not found, and that is a failure.
+    assert_eq!(with("1"), (1, [4, 0, 0]));
+}
+
+/// What tools for criterion read, below any folder: names, medians of the very samples, and nothing else written.
+#[test]
+fn criterion_files_are_written_and_read_back() {
+    let folder = Folder::new("criterion");
+    let (out, to) = (folder.path("run"), folder.path("target/criterion"));
+    assert_eq!(code(&run(&scan(&out, &[]))), 0);
+    let output = run(&["report", &out, "--criterion", &to]);
+    assert_eq!(code(&output), 0, "{}", text(&output));
+    assert!(text(&output).contains("8 files"), "two files for each of four cells: {}", text(&output));
+    let read = |name: &str| -> Value {
+        let path = Path::new(&to).join("relu f32/cpu host/1000/new").join(name);
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    };
+    assert_eq!(read("benchmark.json")["full_id"], "relu f32/cpu host/1000");
+    let summary: Value = serde_json::from_slice(&std::fs::read(Path::new(&out).join("summary.json")).unwrap()).unwrap();
+    let is_it = |cell: &&Value| cell["operation"] == "relu" && cell["elements"] == 1000;
+    let cell = summary["runs"][0]["cells"].as_array().unwrap().iter().find(is_it).unwrap();
+    let median = read("estimates.json")["median"]["point_estimate"].as_f64().unwrap();
+    let (least, most) = (cell["min_ns"].as_f64().unwrap(), cell["median_ns"].as_f64().unwrap());
+    assert!(least <= median && median <= 1.5 * most, "{median} {cell}");
+    let no_samples = run(&["report", &format!("{out}/summary.json"), "--criterion", &to]);
+    assert_eq!(code(&no_samples), 2, "{}", text(&no_samples));
+}
+
+/// The manifests that are committed were written by earlier versions.
+#[test]
+fn committed_manifests_are_read() {
+    let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies");
+    for study in ["h200", "two-cores"] {
+        let folder = Folder::new(study);
+        std::fs::copy(studies.join(study).join("manifest.json"), folder.path("manifest.json")).unwrap();
+        std::fs::write(folder.path("events.jsonl"), OLD_EVENTS).unwrap();
+        std::fs::write(folder.path("samples.csv"), OLD_SAMPLES).unwrap();
+        let path = folder.path("");
+        assert_eq!(code(&run(&["report", &path])), 0, "{study}");
+        assert_eq!(cells(&path), [("relu".to_owned(), 1000, "ok".to_owned())]);
+        let merged = folder.path("merged");
+        let output = run(&["merge", &path, "--output", &merged]);
+        assert_eq!(code(&output), 0, "{}", text(&output));
+        let page = std::fs::read_to_string(Path::new(&merged).join("summary.md")).unwrap();
+        assert!(page.contains("- vulkan ") && !page.contains("- wgpu:0: "), "{page}");
+        assert!([0, 3].contains(&code(&run(&["compare", &path, &path]))));
+    }
+}
+
+/// A folder as it was written before plans, copies and who went on were written down.
+const OLD_EVENTS: &str = r#"{"at_ns":0,"event":"opened","schema":"breakeven.events/1"}
+{"at_ns":1,"event":"begun","id":0,"cell":{"operation":"relu","elements":1000,"shape":"1000","dtype":"f32","device":"cpu","mode":"host"}}
+{"at_ns":2,"event":"finished","id":0,"samples":2,"status":"ok","why":null,"stop":"budget","bytes":8000,"flops":1000,"predicted_ns":1.5,"checksum":"00ff","ran":"cpu","pool":null,"degenerate":null}
+{"at_ns":3,"event":"opened","schema":"breakeven.events/1"}
+{"at_ns":4,"event":"stopped","why":"done"}
+"#;
+
+const OLD_SAMPLES: &str = "cell,round,index,wall_ns,allocate_ns,upload_ns,dispatch_ns,kernel_ns,read_ns,wait_ns,flags
+0,0,0,1000,,,,,,,
+0,0,1,1001,,,,,,,
+";
+
 #[test]
 fn groups_in_any_order_give_the_same_cells() {
     let folder = Folder::new("order");
@@ -125,6 +246,43 @@ fn groups_in_any_order_give_the_same_cells() {
         })
         .into();
     assert!(found.windows(2).all(|pair| pair[0] == pair[1]), "{found:?}");
+}
+
+#[test]
+fn cold_calls_are_of_processes_of_their_own() {
+    let folder = Folder::new("cold");
+    let out = folder.path("run");
+    let arguments =
+        ["scan", "--only", "add,softmax", "--device", "cpu", "--mode", "cold,first", "--sizes", "1000..1000"];
+    let output = run(&[&arguments[..], &["--seconds", "1", "--output", &out]].concat());
+    assert_eq!(code(&output), 0, "{}", text(&output));
+    let summary: Value = serde_json::from_slice(&std::fs::read(Path::new(&out).join("summary.json")).unwrap()).unwrap();
+    let cells = summary["runs"][0]["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 4);
+    for cell in cells {
+        assert_eq!(cell["status"], "ok", "{cell}");
+        assert!(
+            cell["samples"].as_u64() >= Some(3) && cell["checksum"].is_string() && cell["ran"].is_string(),
+            "{cell}"
+        );
+    }
+    // A process has to make its engine first.
+    let median = |operation: &str, mode: &str| {
+        let cell = cells.iter().find(|cell| cell["operation"] == operation && cell["mode"] == mode).unwrap();
+        cell["median_ns"].as_f64().unwrap()
+    };
+    assert!(median("add", "cold") > median("add", "first"), "{cells:?}");
+}
+
+#[test]
+fn a_study_that_measured_nothing_is_no_success() {
+    let folder = Folder::new("nothing");
+    let out = folder.path("run");
+    // A way of calling that the host does not have.
+    let arguments = ["scan", "--only", "relu", "--device", "cpu", "--mode", "copy", "--sizes", "1000..1000"];
+    let output = run(&[&arguments[..], &["--seconds", "1", "--output", &out]].concat());
+    assert_eq!(code(&output), 4, "{}", text(&output));
+    assert!(text(&output).contains("nothing was measured"), "{}", text(&output));
 }
 
 #[test]
@@ -166,6 +324,8 @@ fn a_parent_that_is_killed_loses_no_finished_row_and_the_run_goes_on() {
     assert!(cells(&out).len() >= kept && kept > 0);
     let output = run(&["scan", "--resume", &out]);
     assert_eq!(code(&output), 0, "{}", text(&output));
+    let page = std::fs::read_to_string(Path::new(&out).join("summary.md")).unwrap();
+    assert!(page.contains(&format!("`scan --resume {out}`")), "who went on is told: {page}");
     assert_eq!(cells(&out).len(), 4);
     assert!(cells(&out).iter().all(|(_, _, status)| status == "ok"));
 }
@@ -196,7 +356,6 @@ fn a_wrong_call_says_what_there_is() {
         (&["scan", "--only", "tahn"][..], "tanh"),
         (&["scan", "--dtype", "f8"], "f16"),
         (&["scan", "--mode", "warm"], "resident"),
-        (&["scan", "--mode", "cold"], "first"),
         (&["scan", "--sizes", "big"], "1000..100000"),
         (&["scan", "--only", "relu", "--device", "gpu7", "--output", "/nowhere/at/all"], "cpu"),
         (&["report", "/no/such/run"], "/no/such/run"),

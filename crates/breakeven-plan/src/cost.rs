@@ -30,7 +30,7 @@ impl<'a> CostModel<'a> {
         CostModel { machine, known: RefCell::default() }
     }
 
-    /// Launching and running a kernel, `None` where its class is unmeasured: dispatch + max(math, memory).
+    /// Launching and running a kernel, `None` where its class is unmeasured: dispatch and what its class's curves say.
     pub fn run(&self, device: DeviceId, kernel: &Kernel) -> Option<Cost> {
         let profile = self.machine.device(device).profile;
         Some(profile.dispatch.then(self.kernel(device, kernel)?))
@@ -43,13 +43,7 @@ impl<'a> CostModel<'a> {
 
     /// As [`CostModel::kernel`], for work of a class.
     pub fn work(&self, device: DeviceId, class: Class, work: Work) -> Option<Cost> {
-        let curves = self.machine.device(device).profile.class(class)?;
-        let math = curves.math.at(work.flops as f64).filter(|_| work.flops > 0);
-        let memory = curves.memory.at(work.bytes as f64);
-        match (math, memory) {
-            (Some(math), Some(memory)) => Some(math.longer(memory)),
-            (one, other) => one.or(other),
-        }
+        self.machine.device(device).profile.class(class)?.cost(work)
     }
 
     /// Bringing bytes from one place to another; `None` where that is unmeasured.

@@ -20,6 +20,19 @@ impl Cost {
         Cost { seconds: self.seconds + other.seconds, spread: self.spread + other.spread }
     }
 
+    /// So much of it.
+    pub fn part(self, share: f64) -> Cost {
+        Cost { seconds: self.seconds * share, spread: self.spread * share }
+    }
+
+    /// On the way to another, straight in logarithms: this one at 0, the other at 1.
+    pub fn toward(self, other: Cost, share: f64) -> Cost {
+        let between = |from: f64, to: f64| from + share * (to - from);
+        let seconds = between(self.seconds.ln(), other.seconds.ln()).exp();
+        let relative = |cost: Cost| cost.spread / cost.seconds;
+        Cost { seconds, spread: seconds * between(relative(self), relative(other)) }
+    }
+
     /// The longer of both.
     pub fn longer(self, other: Cost) -> Cost {
         if other.seconds > self.seconds { other } else { self }
@@ -78,6 +91,11 @@ impl Curve {
     /// The measured points, ascending.
     pub fn knots(&self) -> &[Knot] {
         &self.0
+    }
+
+    /// What a curve of other numbers than seconds says at a size.
+    pub fn number(&self, size: f64) -> Option<f64> {
+        self.at(size).map(|cost| cost.seconds)
     }
 
     /// Time for a size: as the first knot below it, in proportion to the size above the last. `None` for a curve

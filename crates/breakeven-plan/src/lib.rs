@@ -1,6 +1,7 @@
 //! Where and how to compute: profile, cost, fusion, placement, lowering, memory slots, explanation.
 #![forbid(unsafe_code)]
 
+mod class_curves;
 mod cost;
 mod counts;
 mod curve;
@@ -27,6 +28,7 @@ mod schedule;
 mod slots;
 mod verify;
 
+pub use class_curves::{ClassCurves, Mix};
 pub use cost::CostModel;
 pub use curve::{Cost, Curve, Knot};
 pub use decision::{Decision, Flip, Parts, Reason};
@@ -37,5 +39,5 @@ pub use fuse::fuse;
 pub use machine::{DeviceId, DeviceView, Home, Machine, Place, Policy, Source, never_lowers};
 pub use pipeline::{Pass, plan, plan_observed};
 pub use plan::{Counts, Output, OutputPlace, Plan, Slot, Step};
-pub use profile::{ClassCurves, DeviceProfile, Profile, ProfileError, Trust, class_name};
+pub use profile::{DeviceProfile, Profile, ProfileError, Trust, class_name};
 pub use prospect::Prospect;

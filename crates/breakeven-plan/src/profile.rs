@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use breakeven_ir::Class;
 use serde::{Deserialize, Serialize};
 
-use crate::{Cost, Curve};
+use crate::{ClassCurves, Cost, Curve};
 
 /// How much a profile is to be believed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -40,15 +40,6 @@ impl Trust {
             Trust::Learned => "learned",
         }
     }
-}
-
-/// Times of one class of kernels; a kernel takes the longer of both.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ClassCurves {
-    /// Seconds against arithmetic operations.
-    pub math: Curve,
-    /// Seconds against bytes.
-    pub memory: Curve,
 }
 
 /// What has been measured on one device.
@@ -131,7 +122,7 @@ pub enum ProfileError {
 
 impl Profile {
     /// The version this code reads and writes.
-    pub const SCHEMA: u32 = 1;
+    pub const SCHEMA: u32 = 2;
 
     /// Nothing measured yet on the machine of this fingerprint.
     pub fn new(fingerprint: impl Into<String>) -> Profile {
@@ -183,7 +174,7 @@ pub fn class_name(class: Class) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Knot;
+    use crate::{Curve, Knot};
 
     #[test]
     fn a_profile_comes_back_from_its_file_and_a_damaged_one_does_not() {
@@ -199,7 +190,7 @@ mod tests {
         assert!(!text.contains("tuning"), "a file without it is one that earlier versions wrote");
         profile.devices[0].tuning.insert("part_ns".to_owned(), 1500.0);
         assert_eq!(Profile::from_json(&profile.to_json(), "cpu x").unwrap(), profile);
-        let newer = text.replacen("\"schema\": 1", "\"schema\": 2", 1);
-        assert!(matches!(Profile::from_json(&newer, "cpu x"), Err(ProfileError::Schema { found: 2 })));
+        let newer = text.replacen("\"schema\": 2", "\"schema\": 3", 1);
+        assert!(matches!(Profile::from_json(&newer, "cpu x"), Err(ProfileError::Schema { found: 3 })));
     }
 }

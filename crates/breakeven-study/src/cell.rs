@@ -33,9 +33,10 @@ impl fmt::Display for Cell {
 /// From where to where a call is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
-    /// The first call of a new process, with everything that has to be loaded.
+    /// The first call of a new process, from the host's memory to the host's memory, with the engine that it builds, drivers that it loads,
+    /// the device that it opens and what has to be compiled.
     Cold,
-    /// The first call of a size: compiled, but without buffers.
+    /// The first call of a size in a new engine whose devices are open and which did the same at another size: planned anew, without buffers.
     First,
     /// From the host's memory to the host's memory.
     Host,

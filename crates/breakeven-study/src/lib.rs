@@ -12,6 +12,7 @@ pub mod folder;
 mod manifest;
 pub mod merge;
 pub mod published;
+mod regret;
 pub mod report;
 pub mod roofline;
 mod sample;
@@ -24,11 +25,12 @@ pub mod verdict;
 
 pub use cell::{Cell, Mode, Status};
 pub use error::StudyError;
-pub use manifest::{Environment, Manifest, StudyDevice};
+pub use manifest::{Environment, Manifest, Opening, StudyDevice};
+pub use regret::{Regret, Regretted};
 pub use sample::{Flag, Flags, Sample};
 pub use schema::{EventsSchema, ManifestSchema, Schema, SummarySchema};
-pub use summarize::{AUTOMATIC, sizes_to_add, summarize};
+pub use summarize::{AUTOMATIC, SCALAR, sizes_to_add, summarize};
 pub use summary::{
-    BreakEven, Ceiling, CellSummary, Crossing, Noise, NoiseVerdict, Parts, Pool, Run, Side, Source, Stop, Summary,
-    Target, WarmUp,
+    BreakEven, Ceiling, CellSummary, Copied, Crossing, Made, Noise, NoiseVerdict, Parts, Pool, Run, Side, Source, Stop,
+    Summary, Target, WarmUp,
 };

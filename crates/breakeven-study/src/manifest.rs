@@ -23,6 +23,25 @@ pub struct Manifest {
     pub environment: Environment,
 }
 
+/// Who went on with a run, and when: a run that was interrupted is several.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opening {
+    /// When, as RFC 3339 has it.
+    pub started: String,
+    /// The version of breakeven.
+    pub version: String,
+    /// The command line after the program's name.
+    pub arguments: Vec<String>,
+}
+
+impl Manifest {
+    /// Who writes by this manifest.
+    pub fn opening(&self) -> Opening {
+        let Manifest { started, version, arguments, .. } = self.clone();
+        Opening { started, version, arguments }
+    }
+}
+
 /// The machine of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {

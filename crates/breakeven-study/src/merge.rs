@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Cell, CellSummary, Mode, Run, Source, Status, StudyError, Summary, SummarySchema};
+use crate::{Cell, CellSummary, Mode, Run, Source, Status, StudyDevice, StudyError, Summary, SummarySchema};
 
 /// One summary of all runs of `summaries`, in the order in which they began. The same run twice counts once.
+///
+/// Devices are called by interface and adapter, "vulkan NVIDIA H200": `wgpu:0` is something else on each machine and through each interface.
 ///
 /// Simulated runs and others are not mixed: what was computed by a simulated clock could pass for a measurement.
 pub fn merge(summaries: Vec<Summary>) -> Result<Summary, StudyError> {
     let mut runs: Vec<Run> = Vec::new();
-    for run in summaries.into_iter().flat_map(|summary| summary.runs) {
+    for run in summaries.into_iter().flat_map(|summary| summary.runs).map(with_hardware_names) {
         match runs.iter().find(|other| other.id == run.id) {
             None => runs.push(run),
             Some(other) if *other == run => {}
@@ -26,6 +28,47 @@ pub fn merge(summaries: Vec<Summary>) -> Result<Summary, StudyError> {
     }
     runs.sort_by(|a, b| (&a.manifest.started, &a.id).cmp(&(&b.manifest.started, &b.id)));
     Ok(Summary { schema: SummarySchema {}, runs })
+}
+
+/// The run with its devices called by what they are. CPUs keep their name, and so does what the manifest does not know.
+fn with_hardware_names(mut run: Run) -> Run {
+    let mut names = BTreeMap::<String, String>::new();
+    for device in run.manifest.environment.devices.iter().filter(|device| device.kind != "cpu") {
+        let plain = hardware_name(device);
+        let is_taken = |name: &String| names.values().any(|taken| taken == name);
+        // Two of the same in one machine.
+        let numbered = (2..).map(|nth| format!("{plain} #{nth}"));
+        let name = std::iter::once(plain.clone()).chain(numbered).find(|name| !is_taken(name));
+        names.insert(device.name.clone(), name.expect("there are numbers enough"));
+    }
+    let rename = |name: &mut String| {
+        if let Some(known) = names.get(name.as_str()) {
+            name.clone_from(known);
+        }
+    };
+    run.manifest.environment.devices.iter_mut().for_each(|device| rename(&mut device.name));
+    run.cells.iter_mut().for_each(|row| rename(&mut row.cell.device));
+    run.ceilings.iter_mut().for_each(|ceiling| rename(&mut ceiling.device));
+    for found in &mut run.break_even {
+        // "2 of 8 sizes failed on wgpu:0".
+        let failed = |name: &str| format!("failed on {name}");
+        if let Some(known) = names.get(&found.gpu) {
+            found.verdict = found.verdict.replace(&failed(&found.gpu), &failed(known));
+        }
+        [&mut found.cpu, &mut found.gpu].into_iter().for_each(rename);
+    }
+    for row in run.regret.iter_mut().flat_map(|regret| &mut regret.rows) {
+        rename(&mut row.best);
+        row.chose.iter_mut().for_each(rename);
+    }
+    run
+}
+
+/// "vulkan NVIDIA H200" for the backend "wgpu/vulkan"; what the driver adds in brackets is left out.
+fn hardware_name(device: &StudyDevice) -> String {
+    let interface = device.backend.rsplit('/').next().unwrap_or_default();
+    let adapter = device.device.split(" (").next().unwrap_or_default();
+    if interface.is_empty() || adapter.is_empty() { device.name.clone() } else { format!("{interface} {adapter}") }
 }
 
 /// Who was fastest at a size, of several runs.

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::breakeven::{Curves, Point};
 use crate::folder::{Recorded, RecordedCell};
 use crate::stats::{self, Dropped, Interval, Kept, Random, Sorted};
-use crate::{BreakEven, Ceiling, CellSummary, Flag, Noise, Parts, Run, Sample, Source, Status, Target};
+use crate::{BreakEven, Ceiling, CellSummary, Flag, Noise, Parts, Run, Sample, Source, Status, Target, regret};
 
 /// Bytes that no cache of a processor holds.
 const LARGER_THAN_CACHES: u64 = 1 << 30;
 /// The device of cells whose place the engine chose.
 pub const AUTOMATIC: &str = "auto";
+/// The "device" of a plain loop on one thread, which claims are held against and which is no device.
+pub const SCALAR: &str = "scalar";
 
 /// The most raw samples of a cell that a summary shows.
 const DOTS: usize = 40;
@@ -25,13 +27,16 @@ pub fn summarize(
     let seed = recorded.manifest.seed;
     let kept: Vec<(Kept, &RecordedCell)> = recorded.cells.iter().map(|cell| (keep(&cell.samples), cell)).collect();
     let cells: Vec<CellSummary> = kept.iter().map(|(kept, cell)| cell_summary(kept, cell, seed)).collect();
+    let noise = noise(recorded, &kept);
     Run {
         id: id.into(),
         source,
         manifest: recorded.manifest.clone(),
-        noise: noise(recorded, &kept),
+        resumed: recorded.resumed.clone(),
+        noise,
         ceilings: recorded.ceilings.iter().map(|ceiling| raised(ceiling, &cells)).collect(),
         break_even: break_evens(recorded, &kept, seed),
+        regret: regret::regret(&kept, noise.floor, |device| is_cpu(recorded, device)),
         targets: targets(&chosen_hardware(recorded, &cells)),
         cells,
     }
@@ -100,6 +105,8 @@ fn cell_summary(kept: &Kept, cell: &RecordedCell, seed: u64) -> CellSummary {
         checksum: facts.checksum.clone(),
         ran: facts.ran.clone(),
         pool: facts.pool,
+        made: facts.made,
+        copied: facts.copied,
         ..CellSummary::unmeasured(cell.cell.clone(), facts.status)
     };
     match Sorted::new(&kept.wall_ns()) {
@@ -154,16 +161,18 @@ fn parts(samples: &[Sample]) -> Parts {
     }
 }
 
+fn is_cpu(recorded: &Recorded, device: &str) -> bool {
+    let listed = recorded.manifest.environment.devices.iter().find(|listed| listed.name == device);
+    listed.map_or(device == "cpu", |listed| listed.kind == "cpu")
+}
+
 /// One break-even for each operation, dtype and mode that were measured on the CPU and on another device.
 fn break_evens(recorded: &Recorded, kept: &[(Kept, &RecordedCell)], seed: u64) -> Vec<BreakEven> {
-    let is_cpu = |device: &str| {
-        let listed = recorded.manifest.environment.devices.iter().find(|listed| listed.name == device);
-        listed.map_or(device == "cpu", |listed| listed.kind == "cpu")
-    };
     let rows = rows(kept);
     let devices = &recorded.manifest.environment.devices;
     let is_software = |name: &str| devices.iter().any(|device| device.name == name && device.kind == "software");
-    let mut found: Vec<BreakEven> = pair(&rows, is_cpu).into_iter().map(|pair| pair.break_even(seed)).collect();
+    let mut found: Vec<BreakEven> =
+        pair(&rows, |device| is_cpu(recorded, device)).into_iter().map(|pair| pair.break_even(seed)).collect();
     for finding in found.iter_mut().filter(|finding| is_software(&finding.gpu)) {
         finding.verdict.push_str(" (a software device, not a GPU)");
     }
@@ -184,9 +193,9 @@ pub fn sizes_to_add(recorded: &Recorded, count: usize) -> BTreeMap<(String, Stri
     sizes
 }
 
-/// The rows that may take part in break-evens: not those where the engine chose the device itself, which is no device.
+/// The rows that may take part in break-evens: not those where the engine chose the device itself, nor plain loops, which are no devices.
 fn rows(kept: &[(Kept, &RecordedCell)]) -> Vec<Row> {
-    let rows = kept.iter().filter(|(_, cell)| cell.cell.device != AUTOMATIC);
+    let rows = kept.iter().filter(|(_, cell)| ![AUTOMATIC, SCALAR].contains(&cell.cell.device.as_str()));
     rows.filter_map(|(kept, cell)| Row::of(kept, cell)).collect()
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::schema::SummarySchema;
-use crate::{Cell, Manifest, Status};
+use crate::{Cell, Manifest, Opening, Regret, Status};
 
 /// One run, or several side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct Run {
     pub source: Source,
     /// How it was made.
     pub manifest: Manifest,
+    /// Who went on with it after it was interrupted.
+    #[serde(default)]
+    pub resumed: Vec<Opening>,
     /// How quiet the machine was.
     pub noise: Noise,
     /// The most that each device reached in this run.
@@ -31,6 +34,9 @@ pub struct Run {
     pub cells: Vec<CellSummary>,
     /// Where the faster device changes.
     pub break_even: Vec<BreakEven>,
+    /// What the engine's own choice of devices costs; null where it was not measured beside devices by hand.
+    #[serde(default)]
+    pub regret: Option<Regret>,
     /// What others claimed, held against these cells.
     pub targets: Vec<Target>,
 }
@@ -148,6 +154,12 @@ pub struct CellSummary {
     pub ran: Option<String>,
     /// The device's pool of buffers over the samples.
     pub pool: Option<Pool>,
+    /// What was made anew over the samples; null in runs of versions that did not count it.
+    #[serde(default)]
+    pub made: Option<Made>,
+    /// What a call copies; null in runs of versions that did not write it down.
+    #[serde(default)]
+    pub copied: Option<Copied>,
 }
 
 impl CellSummary {
@@ -176,6 +188,8 @@ impl CellSummary {
             checksum: None,
             ran: None,
             pool: None,
+            made: None,
+            copied: None,
         }
     }
 }
@@ -232,6 +246,26 @@ pub struct Pool {
     pub misses: u64,
     /// Memory of all buffers at the end.
     pub bytes: u64,
+}
+
+/// What was made while a cell was measured, and was not there from an earlier call. Warm calls make nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    /// Calls that found a plan or had one made.
+    pub calls: u64,
+    /// Plans that were made; the other calls found theirs.
+    pub plans: u64,
+    /// Pipelines that drivers compiled; null where they are not counted: on the CPU, and where nothing is kept of them.
+    pub pipelines: Option<u64>,
+}
+
+/// What a call copies between the host's memory and devices.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copied {
+    /// To devices.
+    pub upload_bytes: u64,
+    /// To the host.
+    pub read_bytes: u64,
 }
 
 /// Where the GPU starts to pay for an operation, or that it does not.

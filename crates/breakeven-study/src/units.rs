@@ -50,6 +50,16 @@ pub fn rate(per_second: f64, of: &str) -> String {
     format!("{scaled:.2} {prefix}{of}/s")
 }
 
+/// "1.6 MB": powers of 1,000.
+pub fn bytes(bytes: f64) -> String {
+    match bytes {
+        bytes if bytes < 1e3 => format!("{bytes} B"),
+        bytes if bytes < 1e6 => format!("{} kB", digits(bytes / 1e3)),
+        bytes if bytes < 1e9 => format!("{} MB", digits(bytes / 1e6)),
+        bytes => format!("{} GB", digits(bytes / 1e9)),
+    }
+}
+
 /// Four digits, without zeros at the end that say nothing.
 fn digits(number: f64) -> String {
     let places = match number {

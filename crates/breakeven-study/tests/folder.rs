@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use breakeven_study::folder::{Event, Facts, RunWriter, names, read};
-use breakeven_study::report::REPORTS;
-use breakeven_study::{Mode, Sample, Source, Status, StudyError, Summary, SummarySchema, summarize};
+use breakeven_study::report::{REPORTS, report};
+use breakeven_study::{Manifest, Mode, Sample, Source, Status, StudyError, Summary, SummarySchema, summarize};
 use samples::{Folder, cell, manifest};
 
 /// Three cells, the last of which is begun and has samples.
@@ -192,4 +192,32 @@ fn a_million_samples_are_read() -> Result<(), StudyError> {
 #[ignore = "a time of optimised code: cargo test --release -p breakeven-study --test folder -- --ignored --nocapture"]
 fn a_million_samples_are_read_within_two_seconds() -> Result<(), StudyError> {
     load_a_million(Duration::from_secs(2))
+}
+
+/// Who went on with a run stands beside who began it, and reaches the reports; runs of versions that did not write it down are read.
+#[test]
+fn the_arguments_of_whoever_went_on_are_kept() -> Result<(), StudyError> {
+    let folder = Folder::new("gone-on-with");
+    write(folder.path())?;
+    let arguments = vec!["scan".to_string(), "--resume".into(), "runs/one".into()];
+    let later = Manifest { started: "2026-11-30T08:00:00Z".into(), arguments: arguments.clone(), ..manifest() };
+    drop(RunWriter::resume(folder.path(), &later)?);
+    let run = read(folder.path())?;
+    assert_eq!((&run.manifest, run.resumed.len()), (&manifest(), 1));
+    assert_eq!((&run.resumed[0].arguments, run.resumed[0].started.as_str()), (&arguments, "2026-11-30T08:00:00Z"));
+    let summary = summarize(&run, "one", Source::Measured, |_| Vec::new());
+    let markdown =
+        (report("markdown").expect("listed").make)(&Summary { schema: SummarySchema {}, runs: vec![summary] });
+    assert!(markdown.contains("gone on with at 2026-11-30T08:00:00Z: `scan --resume runs/one`"), "{markdown}");
+
+    let events = folder.path().join(names::EVENTS);
+    let text = fs::read_to_string(&events).expect("written");
+    let old = |line: &str| match line.split_once(",\"by\"") {
+        Some((before, _)) => before.to_string() + "}\n",
+        None => line.to_string() + "\n",
+    };
+    fs::write(&events, text.lines().map(old).collect::<String>()).expect("written");
+    let old = read(folder.path())?;
+    assert_eq!((old.cells, old.resumed), (run.cells, vec![]));
+    Ok(())
 }

@@ -6,7 +6,9 @@ use breakeven_study::folder::{Facts, RunWriter, read};
 use breakeven_study::merge::{merge, winners};
 use breakeven_study::published::runs;
 use breakeven_study::report::{REPORTS, report};
-use breakeven_study::{Mode, Run, Sample, Source, Status, StudyError, Summary, SummarySchema, summarize};
+use breakeven_study::{
+    Copied, Made, Mode, Pool, Run, Sample, Source, Status, StudyError, Summary, SummarySchema, summarize,
+};
 use samples::{Folder, cell, manifest};
 
 fn made(name: &str, summary: &Summary) -> String {
@@ -84,6 +86,50 @@ fn csv_has_as_many_fields_in_each_line() -> Result<(), StudyError> {
     Ok(())
 }
 
+/// Parts, copies, pool and caches reach the tables that people and spreadsheets read.
+#[test]
+fn parts_copies_pool_and_caches_are_in_every_table() -> Result<(), StudyError> {
+    let folder = Folder::new("report-memory");
+    let mut writer = RunWriter::create(folder.path(), &manifest())?;
+    let cell = cell("gelu", 1_000_000, "vulkan:0", Mode::Host);
+    let id = writer.begin(0, &cell)?;
+    let sample = |index: u32| Sample { index, wall_ns: 900_000, allocate_ns: Some(4_321), ..Sample::default() };
+    writer.samples(id, &(0..60).map(sample).collect::<Vec<_>>())?;
+    let facts = Facts {
+        pool: Some(Pool { hits: 118, misses: 2, bytes: 16_000_000 }),
+        made: Some(Made { calls: 61, plans: 3, pipelines: Some(5) }),
+        copied: Some(Copied { upload_bytes: 4_000_000, read_bytes: 40 }),
+        ..Facts::of(Status::Ok)
+    };
+    writer.finish(0, id, &cell, facts)?;
+    let summary = alone(summarize(&read(folder.path())?, "memory", Source::Measured, |_| Vec::new()));
+    let rows = made("rows", &summary);
+    for part in ["| 4.321 µs |", "| 4 MB | 40 B | 118 | 2 | 16 MB | 3 in 61 calls | 5 |"] {
+        assert!(rows.contains(part), "{part} is missing in\n{rows}");
+    }
+    let csv = made("csv", &summary);
+    let (names, values) = csv.split_once('\n').expect("a header and a row");
+    let field = |name: &str| {
+        let at = names.split(',').position(|known| known == name).unwrap_or_else(|| panic!("{name} in {names}"));
+        values.trim_end().split(',').nth(at).expect("as many as names").to_owned()
+    };
+    let wanted = [
+        ("allocate_ns", "4321"),
+        ("upload_bytes", "4000000"),
+        ("read_bytes", "40"),
+        ("pool_hits", "118"),
+        ("pool_misses", "2"),
+        ("pool_bytes", "16000000"),
+        ("calls", "61"),
+        ("plans_made", "3"),
+        ("pipelines_made", "5"),
+    ];
+    for (name, value) in wanted {
+        assert_eq!(field(name), value, "{name}");
+    }
+    Ok(())
+}
+
 #[test]
 fn json_is_read_back_as_it_was() -> Result<(), StudyError> {
     let summary = alone(run("json", 123, Source::Measured)?);
@@ -104,6 +150,49 @@ fn runs_are_merged_and_never_pooled() -> Result<(), StudyError> {
     let mut other = slow.clone();
     other.noise.floor += 1.0;
     assert!(merge(vec![alone(slow), alone(other)]).unwrap_err().to_string().contains("two different runs"));
+    Ok(())
+}
+
+/// `wgpu:0` is something else on each machine and through each interface.
+#[test]
+fn merged_runs_call_devices_by_interface_and_adapter() -> Result<(), StudyError> {
+    let named = |id: &str, backend: &str, device: &str| -> Result<Run, StudyError> {
+        let mut run = run(id, 200_000, Source::Measured)?;
+        let listed = &mut run.manifest.environment.devices[0];
+        (listed.backend, listed.device) = (backend.into(), device.into());
+        Ok(run)
+    };
+    let runs = [
+        named("vulkan", "wgpu/vulkan", "NVIDIA H200")?,
+        named("dx12", "wgpu/dx12", "NVIDIA H200")?,
+        named("metal", "wgpu/metal", "Apple M4 Pro")?,
+        named("gl", "wgpu/gl", "AMD Radeon RX 7900 (radeonsi, navi31)")?,
+    ];
+    let merged = merge(runs.iter().cloned().map(alone).collect())?;
+    let of = |id: &str| merged.runs.iter().find(|run| run.id == id).expect("merged");
+    for (id, name) in [
+        ("vulkan", "vulkan NVIDIA H200"),
+        ("dx12", "dx12 NVIDIA H200"),
+        ("metal", "metal Apple M4 Pro"),
+        ("gl", "gl AMD Radeon RX 7900"),
+    ] {
+        let run = of(id);
+        assert_eq!((run.break_even[0].gpu.as_str(), run.break_even[0].cpu.as_str()), (name, "cpu"));
+        assert_eq!(run.manifest.environment.devices[0].name, name);
+        assert!(run.cells.iter().all(|row| [name, "cpu"].contains(&row.cell.device.as_str())));
+    }
+    let markdown = made("markdown", &merged);
+    assert!(markdown.contains("dx12 NVIDIA H200") && !markdown.contains("vulkan:0"), "{markdown}");
+    assert_eq!(merge(vec![merged.clone()])?, merged, "what has its name keeps it");
+    // Two of the same in one machine are told apart.
+    let mut twins = runs[0].clone();
+    let mut second = twins.manifest.environment.devices[0].clone();
+    second.name = "vulkan:1".into();
+    twins.manifest.environment.devices.push(second);
+    let names = |summary: &Summary| -> Vec<String> {
+        summary.runs[0].manifest.environment.devices.iter().map(|device| device.name.clone()).collect()
+    };
+    assert_eq!(names(&merge(vec![alone(twins)])?), ["vulkan NVIDIA H200", "vulkan NVIDIA H200 #2"]);
     Ok(())
 }
 

@@ -4,7 +4,7 @@ mod samples;
 
 use breakeven_study::folder::{Facts, Recorded, RunWriter, read};
 use breakeven_study::stats::Random;
-use breakeven_study::verdict::{Rule, Verdict, compare_runs};
+use breakeven_study::verdict::{Rule, Verdict, compare_runs, differences};
 use breakeven_study::{Manifest, Mode, Sample, Status, StudyError};
 use samples::{Folder, cell, manifest};
 
@@ -37,6 +37,8 @@ fn a_slower_run_fails_and_the_same_passes() -> Result<(), StudyError> {
     assert_eq!(code(&a, &run("same", &manifest(), 1.0, 0.02)?), 0);
     assert_eq!(code(&a, &run("slower", &manifest(), 1.1, 0.02)?), 1);
     assert_eq!(code(&a, &run("faster", &manifest(), 0.8, 0.02)?), 0);
+    // Noise widens the threshold and hides nothing that is beyond it.
+    assert_eq!(code(&run("restless", &manifest(), 1.0, 0.15)?, &run("tripled", &manifest(), 3.0, 0.15)?), 1);
     assert_eq!(code(&run("loud", &manifest(), 1.0, 0.8)?, &run("louder", &manifest(), 1.1, 0.8)?), 3);
     Ok(())
 }
@@ -65,10 +67,42 @@ fn b10_runs_of_different_machines_are_not_compared_unless_told() -> Result<(), S
     let (a, b) = (run("here", &manifest(), 1.0, 0.02)?, run("there", &other, 1.0, 0.02)?);
     let why = compare_runs(&a, &b, &Rule::default(), false).unwrap_err().to_string();
     assert!(
-        why.contains("do not have the same fingerprint") && why.contains("governor null and \"powersave\""),
+        why.contains("do not have the same fingerprint") && why.contains("governor: not known in A, powersave in B"),
         "{why}"
     );
     let found = compare_runs(&a, &b, &Rule::default(), true)?;
     assert!(found.notes.iter().any(|note| note.contains("measured on different machines")), "{:?}", found.notes);
+    Ok(())
+}
+
+#[test]
+fn what_differs_between_machines_is_listed_thing_by_thing() -> Result<(), StudyError> {
+    let mut other = manifest();
+    other.fingerprint = "beef".into();
+    other.environment.cores = 16;
+    other.environment.devices[0].driver = "591.0".into();
+    let (a, b) = (run("one", &manifest(), 1.0, 0.02)?, run("other", &other, 1.0, 0.02)?);
+    let wanted =
+        ["cores: 2 in A, 16 in B", "vulkan:0: NVIDIA H200 (vulkan, 580.1) in A, NVIDIA H200 (vulkan, 591.0) in B"];
+    assert_eq!(differences(&a, &b), wanted);
+    other.environment.devices.clear();
+    let b = run("without", &other, 1.0, 0.02)?;
+    assert_eq!(differences(&a, &b)[1], "vulkan:0: NVIDIA H200 (vulkan, 580.1) in A, not there in B");
+    assert!(differences(&a, &a)[0].contains("nothing that is written down"));
+    Ok(())
+}
+
+#[test]
+fn what_is_slower_must_be_slower_in_a_second_run_too() -> Result<(), StudyError> {
+    let rule = Rule::default();
+    let a = run("first", &manifest(), 1.0, 0.02)?;
+    let found = |name: &str, ratio| compare_runs(&a, &run(name, &manifest(), ratio, 0.02)?, &rule, false);
+    let slower = found("once", 1.1)?;
+    assert_eq!((slower.to_confirm().count(), slower.exit(&rule).code()), (3, 1));
+    let confirmed = slower.clone().confirmed_by(&found("twice", 1.1)?);
+    assert_eq!((confirmed.to_confirm().count(), confirmed.exit(&rule).code()), (3, 1));
+    let refuted = slower.confirmed_by(&found("not-again", 1.0)?);
+    assert_eq!((refuted.to_confirm().count(), refuted.exit(&rule).code()), (0, 3));
+    assert!(refuted.verdicts[0].1.to_string().contains("not seen again"), "{:?}", refuted.verdicts[0]);
     Ok(())
 }

@@ -4,11 +4,12 @@ mod samples;
 
 use std::fs;
 
-use breakeven_study::folder::{Event, Facts, RunWriter, names, read};
+use breakeven_study::folder::{Event, Facts, GpuReading, Reading, RunWriter, names, read};
 use breakeven_study::published::{held_against, runs};
 use breakeven_study::verdict::Rules;
 use breakeven_study::{
-    Ceiling, Flag, Flags, Mode, Pool, Sample, Source, Status, Stop, StudyError, Summary, SummarySchema, summarize,
+    Ceiling, Copied, Flag, Flags, Made, Mode, Pool, Sample, Source, Status, Stop, StudyError, Summary, SummarySchema,
+    summarize,
 };
 use samples::schema::validate;
 use samples::{Folder, cell, manifest};
@@ -41,6 +42,14 @@ fn full(folder: &Folder) -> Result<(), StudyError> {
     let mut run = RunWriter::create(folder.path(), &manifest())?;
     run.record(1, Event::Sentinel { round: 0, wall_ns: 100 })?;
     run.record(1, Event::Ceiling(Ceiling::unmeasured("cpu")))?;
+    let gpus = vec![GpuReading { name: "card0".into(), hz: Some(1_980_000_000), celsius: None }];
+    let absent = vec!["thermal zones".into()];
+    let cpu_hz = Some([2_300_000_000, 3_400_000_000]);
+    run.record(
+        1,
+        Event::Sensors(Reading { when: "before gelu f32".into(), cpu_hz, gpus, absent, ..Reading::default() }),
+    )?;
+    run.record(1, Event::Sensors(Reading { throttlings: Some(3), celsius: Some(45.5), ..Reading::default() }))?;
     run.record(1, Event::Note { text: "the machine is loaded".into() })?;
     let facts = Facts {
         stop: Some(Stop::StableNoise),
@@ -50,21 +59,25 @@ fn full(folder: &Folder) -> Result<(), StudyError> {
         checksum: Some("00ff".into()),
         ran: Some("vulkan:0, NVIDIA H200".into()),
         pool: Some(Pool { hits: 1, misses: 2, bytes: 3 }),
+        made: Some(Made { calls: 600, plans: 1, pipelines: Some(2) }),
+        copied: Some(Copied { upload_bytes: 4000, read_bytes: 4000 }),
         degenerate: Some(0.0),
         ..Facts::of(Status::Ok)
     };
     let cells = [
         ("cpu", Mode::Host, facts.clone()),
-        ("vulkan:0", Mode::Host, facts),
+        ("vulkan:0", Mode::Host, facts.clone()),
+        ("auto", Mode::Host, facts),
         ("vulkan:0", Mode::Chain(8), Facts::failed(Status::Lost, "lost")),
     ];
     for (device, mode, facts) in cells {
         let cell = cell("gelu", 1000, device, mode);
         let id = run.begin(2, &cell)?;
         let flags = |index| if index == 0 { Flags::NONE.with(Flag::WarmUp).with(Flag::Throttled) } else { Flags::NONE };
+        let slow = if device == "auto" { 500 } else { 0 };
         let sample = |index: u32| Sample {
             index,
-            wall_ns: 1000 + u64::from(index),
+            wall_ns: 1000 + slow + u64::from(index),
             kernel_ns: Some(10),
             flags: flags(index),
             ..Sample::default()
@@ -123,6 +136,7 @@ fn summaries_are_what_their_schema_says() -> Result<(), StudyError> {
     let folder = Folder::new("schemas-summary");
     full(&folder)?;
     let run = summarize(&read(folder.path())?, "full", Source::Measured, |cells| held_against("", cells));
+    assert!(run.regret.as_ref().is_some_and(|regret| regret.rows.len() == 1), "{:?}", run.regret);
     let check = Check::new("summary");
     for runs in [vec![run], runs(), vec![]] {
         let summary = Summary { schema: SummarySchema {}, runs };

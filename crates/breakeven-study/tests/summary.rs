@@ -164,3 +164,42 @@ fn claims_are_held_against_hardware_that_was_named() -> Result<(), StudyError> {
     assert_eq!(met("auto", "discrete")?, None);
     Ok(())
 }
+
+/// A ceiling is the most that was seen: a row that did better than the ceiling's own measurement raises it, one in a cache does not.
+#[test]
+fn ceilings_are_raised_by_rows_that_reached_more() -> Result<(), StudyError> {
+    let folder = Folder::new("raised");
+    let mut run = RunWriter::create(folder.path(), &manifest())?;
+    let known = Ceiling {
+        flops: Some(1e11),
+        bytes_per_s: Some(1e10),
+        upload_bytes_per_s: Some(1e9),
+        ..Ceiling::unmeasured("cpu")
+    };
+    run.record(0, Event::Ceiling(known))?;
+    run.record(0, Event::Ceiling(Ceiling::unmeasured("vulkan:0")))?;
+    let mut add = |device: &str, elements: u64, bytes: u64, flops: u64| -> Result<(), StudyError> {
+        let cell = cell("matmul", elements, device, Mode::Resident);
+        let id = run.begin(0, &cell)?;
+        let sample = |index: u32| Sample { index, wall_ns: 1_000_000, ..Sample::default() };
+        run.samples(id, &(0..30).map(sample).collect::<Vec<_>>())?;
+        run.finish(0, id, &cell, Facts { bytes: Some(bytes), flops: Some(flops), ..Facts::of(Status::Ok) })
+    };
+    // 1 ms each. 2e11 operations a second are more than the ceiling; 1e12 bytes a second come from a cache.
+    add("cpu", 1_000, 1_000_000_000, 200_000_000)?;
+    add("vulkan:0", 1_000, 1 << 31, 1_000)?;
+    let ceilings = |folder: &Folder| -> Result<Vec<Ceiling>, StudyError> {
+        Ok(summarize(&read(folder.path())?, "raised", Source::Simulated, |_| Vec::new()).ceilings)
+    };
+    let found = ceilings(&folder)?;
+    assert_eq!(
+        (found[0].flops, found[0].bytes_per_s, found[0].upload_bytes_per_s),
+        (Some(2e11), Some(1e10), Some(1e9))
+    );
+    assert_eq!(found[1], Ceiling::unmeasured("vulkan:0"), "what was not measured is not guessed from rows");
+    // More than any cache holds: 2 GiB in 1 ms.
+    add("cpu", 2_000, 1 << 31, 1_000)?;
+    let found = ceilings(&folder)?;
+    assert_eq!((found[0].flops, found[0].bytes_per_s), (Some(2e11), Some((1u64 << 31) as f64 * 1e3)));
+    Ok(())
+}

@@ -197,6 +197,10 @@ impl Device for WgpuDevice {
         Ok(Arc::new(WgpuPrepared::new(&self.gpu, &self.pipelines, segment)?))
     }
 
+    fn copy_on_host(&self, from: &[u8], to: &mut [u8]) {
+        self.gpu.options.copier.copy(from, to);
+    }
+
     fn submit(&self, work: &Arc<dyn Prepared>, binding: Binding, _: Lane, after: &[Ticket]) -> Result<Ticket> {
         let work = Self::prepared(work)?;
         if let Some(ticket) = after.iter().find(|t| matches!(lock(&self.flight).status(**t), Status::Failed(_))) {

@@ -1,6 +1,7 @@
 //! Plans made earlier: the same graph from the same places is not planned twice.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use breakeven_device::Device;
@@ -22,6 +23,7 @@ const KEPT: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
     kept: Mutex<Kept>,
+    made: AtomicU64,
     /// Those of small graphs, found without their fingerprint.
     pub small: Small,
 }
@@ -91,7 +93,13 @@ impl Plans {
         self.small.clear();
     }
 
+    /// How many were made so far. Those that were found are not counted: eager operations on small data would notice.
+    pub fn made(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
+    }
+
     fn keep(&self, key: u64, known: Known) {
+        self.made.fetch_add(1, Ordering::Relaxed);
         let mut kept = self.lock();
         if kept.count >= KEPT {
             *kept = Kept::default();

@@ -118,6 +118,11 @@ impl Engine {
         self.0.kept.as_ref().map(KeptPipelines::counters)
     }
 
+    /// How many plans were made so far: work whose graph was met before, from the same places, finds its plan and adds none.
+    pub fn plans_made(&self) -> u64 {
+        self.0.plans.made()
+    }
+
     /// What has been measured.
     pub fn profile(&self) -> Profile {
         self.0.devices.profile()

@@ -3,21 +3,37 @@
 use std::num::NonZero;
 use std::time::Duration;
 
-use breakeven::{DType, Deadline, DeviceId, DeviceKind, DeviceReport, DeviceState, Engine, Settings};
-use breakeven_study::{Cell, Mode};
+use breakeven::{DType, Deadline, Engine, Settings};
+use breakeven_study::folder::Facts;
+use breakeven_study::{Mode, Status};
 
+use super::cells::{Kind, is_of_new_engines};
 use super::clock::Clock;
 use super::operation::Operation;
-use super::subject::Subject;
+use super::places::{Place, needs_look, places, scalar};
+use super::sensors::Sensors;
+use super::subject::{Operands, References, Subject};
 use super::task::{Line, Measure, Setting, Task};
-use super::turn::{Place, Turn};
-use super::{Error, Result, machine, operation, sentinel};
+use super::turn::Turn;
+use super::{Error, Result, first, machine, operation, sentinel, simulated};
 
 /// How long drivers and calibration may take before a child goes on without them.
-const READY: Duration = Duration::from_mins(2);
+pub const READY: Duration = Duration::from_mins(2);
 
 /// Says what it finds; `say` fails when nobody listens any more.
 pub type Say<'a> = &'a mut dyn FnMut(Line) -> std::io::Result<()>;
+
+/// What cells are measured with.
+pub struct Bench<'a> {
+    /// Computes everything but first calls.
+    pub engine: &'a Engine,
+    /// Makes another engine like it, whose devices are open.
+    pub another: &'a dyn Fn() -> breakeven::Result<Engine>,
+    /// Times calls.
+    pub clock: &'a dyn Clock,
+    /// Tells when the processor's clock was lowered.
+    pub sensors: &'a Sensors,
+}
 
 /// Does what `task` asks for on an engine of its own, built by `settings` but for what the task says; `clock` runs since the process
 /// began, and `go_on` waits for the parent.
@@ -28,35 +44,55 @@ pub fn carry_out(
     say: Say<'_>,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
+    if let Task::Cold(task) = task {
+        return first::cold(task, settings, clock, say);
+    }
+    if task.setting().simulated {
+        let (engine, clock) = simulated::machine()?;
+        let another = || Ok(engine.clone());
+        let bench = Bench { engine: &engine, another: &another, clock: &clock, sensors: &Sensors::of_this_machine() };
+        return carry_out_on(&bench, task, say, go_on);
+    }
     let settings = settings_of(task.setting(), settings)?;
-    let engine = Engine::builder().settings(settings).build()?;
+    let engine = Engine::builder().settings(settings.clone()).build()?;
     if let Err(late) = engine.ready(Deadline::after(READY)) {
         say(Line::Note { text: format!("measured without devices that were not ready: {late}") })?;
     }
+    let another = || {
+        let another = Engine::builder().settings(settings.clone()).profile(engine.profile()).build()?;
+        if needs_look(task.devices()) {
+            another.ready(Deadline::after(READY))?;
+        }
+        Ok(another)
+    };
+    let bench = Bench { engine: &engine, another: &another, clock, sensors: &Sensors::of_this_machine() };
+    carry_out_on(&bench, task, say, go_on)
+}
+
+fn carry_out_on(bench: &Bench<'_>, task: &Task, say: Say<'_>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
     match task {
-        Task::Look(look) => machine::look(look, &engine, clock, say),
-        Task::Measure(task) => measure(&engine, task, clock, say),
-        Task::Turns(task) => turn_by_turn(&engine, task, clock, say, go_on),
+        Task::Look(look) => machine::look(look, bench.engine, bench.clock, say),
+        Task::Measure(task) => measure(bench, task, say),
+        Task::Turns(task) => turn_by_turn(bench, task, say, go_on),
+        Task::Cold(_) => Ok(()),
     }
 }
 
 /// One block of samples of each cell whenever `go_on` says so, which says no at the end.
-fn turn_by_turn(
-    engine: &Engine,
-    task: &Measure,
-    clock: &dyn Clock,
-    say: Say<'_>,
-    go_on: &mut dyn FnMut() -> bool,
-) -> Result<()> {
+fn turn_by_turn(bench: &Bench<'_>, task: &Measure, say: Say<'_>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
     let operation = operation::find(&task.operation).ok_or_else(|| Error::operation(&task.operation))?;
-    let (dtype, places) = (dtype(&task.dtype)?, places(engine, &task.devices)?);
+    let (dtype, places) = (dtype(&task.dtype)?, places(bench.engine, &task.devices)?);
+    if let Some(mode) = task.modes.iter().find(|mode| is_of_new_engines(**mode)) {
+        let why = format!("`{mode}` makes an engine for each call and cannot take turns: compare two runs of `scan`");
+        return Err(Error::Refused(why));
+    }
     let deadline = Duration::from_millis(task.effort.deadline_ms);
     let Some(&size) = task.sizes.first() else { return Ok(()) };
-    let mut subject = Subject::new(engine, operation, size, dtype, task.seed, deadline)?;
-    let wanted = subject.wanted()?;
-    let mut turns = turns(task, &subject, &places);
+    let mut subject = Subject::new(bench.engine, Operands::new(operation, size, dtype, task.seed), deadline)?;
+    let mut turns = turns(task, operation, size, &places);
+    let wanted = subject.references(turns.iter().map(|turn| turn.cell.mode))?;
     for turn in &mut turns {
-        turn.check(&mut subject, engine, &wanted, clock);
+        turn.check(&mut subject, &wanted, bench);
     }
     say(Line::Ready)?;
     let mut round = 0;
@@ -64,7 +100,7 @@ fn turn_by_turn(
         for turn in &mut turns {
             turn.samples.clear();
             if turn.is_open() {
-                turn.take(&mut subject, round, &task.effort, clock);
+                turn.take(&mut subject, round, &task.effort, bench);
             }
             let counted = turn.samples.iter().filter(|sample| sample.flags.is_empty());
             let wall_ns = counted.map(|sample| sample.wall_ns).collect();
@@ -76,51 +112,70 @@ fn turn_by_turn(
     Ok(())
 }
 
-/// Measures what `task` asks for on this engine.
-pub fn measure(engine: &Engine, task: &Measure, clock: &dyn Clock, say: Say<'_>) -> Result<()> {
+/// Measures what `task` asks for with this bench.
+pub fn measure(bench: &Bench<'_>, task: &Measure, say: Say<'_>) -> Result<()> {
     let operation = operation::find(&task.operation).ok_or_else(|| Error::operation(&task.operation))?;
-    measure_this(engine, operation, task, clock, say)
+    measure_this(bench, operation, task, say)
 }
 
 /// As [`measure`], for an operation that need not be in the table.
-pub fn measure_this(
-    engine: &Engine,
-    operation: &'static Operation,
-    task: &Measure,
-    clock: &dyn Clock,
-    say: Say<'_>,
-) -> Result<()> {
+pub fn measure_this(bench: &Bench<'_>, operation: &'static Operation, task: &Measure, say: Say<'_>) -> Result<()> {
     let dtype = dtype(&task.dtype)?;
-    let places = places(engine, &task.devices)?;
+    let mut places = places(bench.engine, &task.devices)?;
+    places.extend(task.scalar.then(scalar));
+    let deadline = Duration::from_millis(task.effort.deadline_ms);
     let mut order = Order(task.seed | 1);
     for &size in &task.sizes {
-        let deadline = Duration::from_millis(task.effort.deadline_ms);
-        let mut subject = Subject::new(engine, operation, size, dtype, task.seed, deadline)?;
-        let mut turns = turns(task, &subject, &places);
+        let turns = turns(task, operation, size, &places);
         if turns.is_empty() {
             continue;
         }
-        let wanted = subject.wanted()?;
-        // First calls come before any other call of the size on their device.
-        turns.sort_by_key(|turn| turn.cell.mode != Mode::First);
-        for turn in &mut turns {
-            say(Line::Begun { cell: turn.cell.clone() })?;
-            if turn.cell.mode == Mode::First {
-                turn.take_once(&mut subject, clock.now(), clock);
-            }
-            turn.check(&mut subject, engine, &wanted, clock);
-        }
-        rounds(task, &mut subject, &mut turns, &mut order, clock, say)?;
-        for turn in turns {
-            let (cell, facts, samples) = turn.finish(engine);
-            say(Line::Done { cell, facts: Box::new(facts), samples })?;
+        let operands = Operands::new(operation, size, dtype, task.seed);
+        let modes: Vec<Mode> = turns.iter().map(|turn| turn.cell.mode).collect();
+        let ready = Subject::new(bench.engine, operands, deadline).and_then(|s| Ok((s.references(modes)?, s)));
+        match ready {
+            Ok((wanted, mut subject)) => measure_size(bench, task, turns, (&mut subject, &wanted), &mut order, say)?,
+            Err(error) => refuse(turns, &error, say)?,
         }
     }
     Ok(())
 }
 
+/// All cells of one size, in turns.
+fn measure_size(
+    bench: &Bench<'_>,
+    task: &Measure,
+    mut turns: Vec<Turn>,
+    (subject, wanted): (&mut Subject<'_>, &References),
+    order: &mut Order,
+    say: Say<'_>,
+) -> Result<()> {
+    for turn in &mut turns {
+        say(Line::Begun { cell: turn.cell.clone() })?;
+        turn.check(subject, wanted, bench);
+        if turn.cell.mode == Mode::First && turn.is_open() {
+            first::take(turn, bench, task, subject.operands());
+        }
+    }
+    rounds(bench, task, subject, &mut turns, order, say)?;
+    for turn in turns {
+        let (cell, facts, samples) = turn.finish();
+        say(Line::Done { cell, facts: Box::new(facts), samples })?;
+    }
+    Ok(())
+}
+
+/// Work that the engine does not take, or of which there is no reference, is measured nowhere: each cell is a row that says why.
+fn refuse(turns: Vec<Turn>, error: &breakeven::Error, say: Say<'_>) -> Result<()> {
+    for turn in turns {
+        let facts = Box::new(Facts::failed(Status::Skipped, error.to_string()));
+        say(Line::Done { cell: turn.cell, facts, samples: Vec::new() })?;
+    }
+    Ok(())
+}
+
 /// These settings, with what a task says instead.
-fn settings_of(setting: &Setting, settings: &Settings) -> Result<Settings> {
+pub fn settings_of(setting: &Setting, settings: &Settings) -> Result<Settings> {
     let graphics = match &setting.backend {
         Some(name) => Some(name.parse().map_err(|known| Error::Backend { name: name.clone(), known })?),
         None => settings.graphics,
@@ -131,13 +186,14 @@ fn settings_of(setting: &Setting, settings: &Settings) -> Result<Settings> {
 
 /// Rounds of turns in random order, until every cell is known well enough or the time is up.
 fn rounds(
+    bench: &Bench<'_>,
     task: &Measure,
     subject: &mut Subject<'_>,
     turns: &mut [Turn],
     order: &mut Order,
-    clock: &dyn Clock,
     say: Say<'_>,
 ) -> Result<()> {
+    let clock = bench.clock;
     let end = clock.now() + Duration::from_millis(task.effort.budget_ms);
     let mut round = 0;
     while turns.iter().any(Turn::is_open) && (round < task.effort.rounds || clock.now() < end) {
@@ -145,7 +201,7 @@ fn rounds(
         for i in order.of(turns.len()) {
             if turns[i].is_open() {
                 say(Line::Begun { cell: turns[i].cell.clone() })?;
-                turns[i].take(subject, round, &task.effort, clock);
+                turns[i].take(subject, round, &task.effort, bench);
             }
         }
         round += 1;
@@ -156,68 +212,19 @@ fn rounds(
     Ok(())
 }
 
-fn turns(task: &Measure, subject: &Subject<'_>, places: &[Place]) -> Vec<Turn> {
-    let pairs = places.iter().flat_map(|place| task.modes.iter().map(move |mode| (place, *mode)));
-    let pairs = pairs.filter(|(place, mode)| is_measured(place, *mode));
-    let all = pairs.map(|(place, mode)| Turn::new(cell(task, subject, place, mode), place.clone()));
-    all.filter(|turn| !task.without.contains(&turn.cell)).collect()
-}
-
-/// Copies and kernels by themselves are those of a device that the caller names and that is not the host.
-fn is_measured(place: &Place, mode: Mode) -> bool {
-    let is_far = place.device.is_some_and(|device| device != DeviceId::HOST);
-    is_far || !matches!(mode, Mode::Copy | Mode::Kernel)
-}
-
-fn cell(task: &Measure, subject: &Subject<'_>, place: &Place, mode: Mode) -> Cell {
-    Cell {
-        operation: task.operation.clone(),
-        elements: subject.elements(),
-        shape: subject.shape(),
-        dtype: task.dtype.clone(),
-        device: place.name.clone(),
-        mode,
-    }
+fn turns(task: &Measure, operation: &Operation, size: usize, places: &[Place]) -> Vec<Turn> {
+    let kind = Kind { operation, dtype: &task.dtype };
+    let of_place = |place: &Place| {
+        let cells = kind.cells(size, &place.name, &task.modes).into_iter();
+        cells.map(|cell| Turn::new(cell, place.clone())).collect::<Vec<Turn>>()
+    };
+    places.iter().flat_map(of_place).filter(|turn| !task.without.contains(&turn.cell)).collect()
 }
 
 /// The types that the study measures.
 pub fn dtype(name: &str) -> Result<DType> {
     let known = [DType::F32, DType::F64, DType::F16, DType::BF16];
     known.into_iter().find(|dtype| dtype.name() == name).ok_or_else(|| Error::dtype(name))
-}
-
-/// The devices of these names; all that are ready, and the engine's own choice, when there are none.
-pub fn places(engine: &Engine, names: &[String]) -> Result<Vec<Place>> {
-    if !names.is_empty() {
-        return places_asked(engine, names);
-    }
-    let ready = engine.devices().into_iter().filter(|d| d.state == DeviceState::Ready);
-    let mut places: Vec<Place> = ready.map(|report| place(&report)).collect();
-    if places.len() > 1 {
-        places.push(automatic());
-    }
-    Ok(places)
-}
-
-fn places_asked(engine: &Engine, names: &[String]) -> Result<Vec<Place>> {
-    // Looking at the devices loads drivers; a program of small work on the CPU does not.
-    let needs_look = names.iter().any(|name| name != "cpu" && name != "auto");
-    let reports = if needs_look { engine.devices() } else { Vec::new() };
-    let find = |name: &String| match name.as_str() {
-        "auto" => Ok(automatic()),
-        "cpu" => Ok(Place { name: name.clone(), device: Some(DeviceId::HOST), rests: false }),
-        _ => reports.iter().find(|r| r.name == *name).map(place).ok_or_else(|| Error::device(name, &reports)),
-    };
-    names.iter().map(find).collect()
-}
-
-fn automatic() -> Place {
-    Place { name: "auto".to_owned(), device: None, rests: true }
-}
-
-fn place(report: &DeviceReport) -> Place {
-    let rests = !matches!(report.info.kind, DeviceKind::Cpu | DeviceKind::Software | DeviceKind::Simulated);
-    Place { name: report.name.clone(), device: Some(report.id), rests }
 }
 
 /// Random orders that follow from a seed.

@@ -16,6 +16,13 @@ pub trait Clock {
     }
     /// Does nothing for so long.
     fn rest(&self, time: Duration);
+    /// Keeps the processor for so long, as slower code would.
+    fn work(&self, time: Duration) {
+        let begun = self.now();
+        while self.since(begun) < time {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 /// The machine's own.

@@ -7,16 +7,17 @@ use breakeven::{DType, Deadline, Device, DeviceKind, DeviceReport, Engine, HostB
 use breakeven_study::{Ceiling, Environment, Mode, StudyDevice};
 use sysinfo::System;
 
-use super::child::{Say, places};
+use super::child::Say;
 use super::clock::Clock;
 use super::link::Link;
-use super::subject::Subject;
+use super::places::{Place, places};
+use super::subject::{Operands, Subject};
 use super::task::{Line, Look};
-use super::turn::Place;
 use super::{Result, operation};
 
-/// Rows and columns of the product that tells what a device computes at most.
+/// Rows and columns of the product that tells what a device computes at most, and of one for drivers that compute on the processor.
 const SQUARE: usize = 1024;
+const SMALL_SQUARE: usize = 256;
 /// Elements of the operands that tell how fast its memory is: more than its caches hold.
 const STREAM: usize = 16 << 20;
 /// Bytes that tell how fast the way to it is.
@@ -105,9 +106,11 @@ fn device(report: &DeviceReport) -> StudyDevice {
 }
 
 fn ceiling(engine: &Engine, place: &Place, clock: &dyn Clock) -> Result<Ceiling> {
-    let (square, stream) = (SQUARE as f64, STREAM as f64);
+    let is_software = place.name != "cpu" && !place.rests;
+    let square = if is_software { SMALL_SQUARE } else { SQUARE };
     let seconds = |name: &str, size: usize| best(engine, place, name, size, clock);
-    let product = seconds("matmul", SQUARE)?;
+    let product = seconds("matmul", square)?;
+    let (square, stream) = (square as f64, STREAM as f64);
     // Two operands read and one result written.
     let addition = seconds("add", STREAM)?;
     let copies = place.device.and_then(|id| engine.device(id)).filter(|_| place.name != "cpu");
@@ -124,10 +127,12 @@ fn ceiling(engine: &Engine, place: &Place, clock: &dyn Clock) -> Result<Ceiling>
 /// Seconds of the fastest call on resident operands.
 fn best(engine: &Engine, place: &Place, name: &str, size: usize, clock: &dyn Clock) -> Result<f64> {
     let operation = operation::find(name).expect("an operation of the study");
-    let mut subject = Subject::new(engine, operation, size, DType::F32, 1, Duration::from_secs(20))?;
+    let operands = Operands::new(operation, size, DType::F32, 1);
+    let mut subject = Subject::new(engine, operands, Duration::from_secs(20))?;
     let (begun, mut best) = (clock.now(), f64::MAX);
     let mut calls = 0;
-    while calls < 3 || clock.since(begun) < TIME {
+    // Three calls, unless one takes so long that more would say nothing new.
+    while calls == 0 || clock.since(begun) < TIME || (calls < 3 && clock.since(begun) < 5 * TIME) {
         best = best.min(subject.call(Mode::Resident, place.device, clock)?.wall_ns as f64 * 1e-9);
         calls += 1;
     }

@@ -1,14 +1,20 @@
 //! The break-even study: operations, sizes, types, devices and ways of calling, each group in a process of its own.
 
+mod cells;
 pub mod child;
 mod clock;
 pub mod duel;
+mod first;
 mod link;
 mod machine;
 mod operation;
+mod places;
 pub mod preset;
 mod process;
+mod scalar;
+mod sensors;
 mod sentinel;
+pub mod simulated;
 pub mod study;
 mod subject;
 pub mod task;
@@ -17,6 +23,7 @@ mod turn;
 pub use clock::{Clock, HostClock};
 pub use machine::fingerprint;
 pub use operation::{OPERATIONS, Operation, Suite};
+pub use sensors::Sensors;
 
 use breakeven::DeviceReport;
 

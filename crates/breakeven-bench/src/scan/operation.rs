@@ -43,6 +43,15 @@ const fn folded(name: &'static str, write: fn(&[Tensor]) -> Tensor) -> Operation
     Operation { name, operands: |n| vec![vec![n]], write, sizes: LINES, suite: Seeds, chains: false }
 }
 
+/// Additions of parts, as many and as large as the report of `SuperVM`'s bucket cache has them: of its seven compositions it prints the time of each task
+/// (<https://github.com/XujueKing/SuperVM/blob/main/docs/GPU-BUCKET-CACHE-PHASE2-RESULTS.md>). A size counts all elements.
+const fn batch(name: &'static str, sizes: &'static [usize], write: fn(&[Tensor]) -> Tensor) -> Operation {
+    Operation { sizes, chains: false, ..binary(name, write) }
+}
+
+/// Elements of twenty small additions together, and of the large one that is held against them.
+const MANY: &[usize] = &[5_120, 20_000, 200_000, 2_000_000];
+
 /// All of them, in the order of reports.
 pub static OPERATIONS: &[Operation] = &[
     Operation {
@@ -59,7 +68,8 @@ pub static OPERATIONS: &[Operation] = &[
     unary("tanh", |x| x[0].tanh()),
     unary("silu", |x| x[0].silu()),
     unary("gelu", |x| x[0].gelu()),
-    unary("exp", |x| x[0].exp()),
+    // Repeated on its own result it leaves every type's range after five links.
+    Operation { chains: false, ..unary("exp", |x| x[0].exp()) },
     unary("softmax", |x| x[0].softmax(-1)),
     unary("log_softmax", |x| x[0].log_softmax(-1)),
     folded("sum", |x| x[0].sum(0)),
@@ -81,14 +91,15 @@ pub static OPERATIONS: &[Operation] = &[
         suite: Seeds,
         chains: false,
     },
-    Operation {
-        name: "many_small_adds",
-        operands: |n| vec![vec![n], vec![n]],
-        write: in_parts,
-        sizes: &[5_120, 20_000, 200_000, 2_000_000],
-        suite: Seeds,
-        chains: false,
-    },
+    Operation { chains: false, sizes: MANY, ..binary("many_small_adds", |x| in_parts(x, &[1; 20])) },
+    Operation { chains: false, sizes: MANY, ..binary("single_large_add", |x| &x[0] + &x[1]) },
+    batch("batch_uniform_32k", &[128_000], |x| in_parts(x, &[32; 4])),
+    batch("batch_uniform_64k", &[256_000], |x| in_parts(x, &[64; 4])),
+    batch("batch_similar", &[103_000], |x| in_parts(x, &[20, 25, 30, 28])),
+    batch("batch_alternating", &[120_000], |x| in_parts(x, &[20, 40, 20, 40])),
+    batch("batch_diverse", &[360_000], |x| in_parts(x, &[10, 50, 100, 200])),
+    batch("batch_large", &[4_000_000], |x| in_parts(x, &[500; 8])),
+    batch("batch_large_alternating", &[2_304_000], |x| in_parts(x, &[256, 512, 256, 512, 256, 512])),
     Operation {
         name: "encoder_layer",
         operands: encoder_operands,
@@ -131,14 +142,12 @@ fn encoder_layer(x: &[Tensor]) -> Tensor {
     (seen + fed).layer_norm(None, None, 1e-12)
 }
 
-/// Pieces of `many_small_adds`.
-const PIECES: usize = 20;
-
-/// The sum of two operands as twenty additions of their parts, to be held against one addition.
-fn in_parts(x: &[Tensor]) -> Tensor {
-    let n = x[0].shape()[0];
-    let part = |tensor: &Tensor, i: usize| tensor.slice(0, i * n / PIECES..(i + 1) * n / PIECES);
-    let sums: Vec<Tensor> = (0..PIECES).map(|i| part(&x[0], i) + part(&x[1], i)).collect();
+/// The sum of two operands as additions of their parts, which relate to each other as `parts` do.
+fn in_parts(x: &[Tensor], parts: &[usize]) -> Tensor {
+    let (n, all) = (x[0].shape()[0], parts.iter().sum::<usize>());
+    let ends: Vec<usize> = (0..=parts.len()).map(|i| n * parts[..i].iter().sum::<usize>() / all).collect();
+    let one = |ends: &[usize]| x[0].slice(0, ends[0]..ends[1]) + x[1].slice(0, ends[0]..ends[1]);
+    let sums: Vec<Tensor> = ends.windows(2).map(one).collect();
     breakeven::concat(&sums.iter().collect::<Vec<_>>(), 0)
 }
 
@@ -146,6 +155,11 @@ impl Operation {
     /// Elements of its first operand at a size: the one that grows, where others are weights.
     pub fn elements(&self, size: usize) -> u64 {
         (self.operands)(size)[0].iter().map(|&n| n as u64).product()
+    }
+
+    /// The shape of its first operand in words: "1000x1000".
+    pub fn shape(&self, size: usize) -> String {
+        (self.operands)(size)[0].iter().map(usize::to_string).collect::<Vec<_>>().join("x")
     }
 
     /// The largest size, of at most `most`, at which its first operand has no more than so many elements.

@@ -48,6 +48,8 @@ pub struct Group {
 
 /// Repetitions of an operation on its own result.
 const CHAIN: Mode = Mode::Chain(16);
+/// Operations of [`Preset::Seeds`] whose first calls are measured too: one of light work, one that folds, one of heavy work.
+const FIRST_CALLS: [&str; 3] = ["add", "softmax", "matmul"];
 /// Operations of [`Preset::Quick`]: one of each kind.
 const QUICK: [&str; 5] = ["add", "gelu", "sum", "softmax", "matmul"];
 
@@ -56,17 +58,16 @@ pub fn groups(preset: Preset, filter: &Filter) -> Result<Vec<Group>> {
     for name in &filter.operations {
         operation::find(name).ok_or_else(|| Error::operation(name))?;
     }
-    if filter.modes.contains(&Mode::Cold) {
-        let why = "`cold` needs a process for each call, which this version does not start; `first` is the first call of a size";
-        return Err(Error::Refused(why.to_owned()));
-    }
     let dtypes = if filter.dtypes.is_empty() { vec!["f32".to_owned()] } else { filter.dtypes.clone() };
     for dtype in &dtypes {
         child::dtype(dtype)?;
     }
     let of = |operation: &'static Operation| dtypes.iter().map(move |dtype| group(operation, dtype, preset, filter));
     let wanted = OPERATIONS.iter().filter(|operation| is_wanted(operation, preset, filter));
-    let groups: Vec<Group> = wanted.flat_map(of).filter(|g| !g.sizes.is_empty() && !g.modes.is_empty()).collect();
+    let groups = wanted.flat_map(of).filter(|g| !g.sizes.is_empty() && !g.modes.is_empty());
+    let groups: Vec<Group> = groups.collect();
+    let first_calls = groups.iter().filter_map(|group| with_first_calls(group, preset, filter));
+    let groups: Vec<Group> = groups.iter().cloned().chain(first_calls).collect();
     if groups.is_empty() { Err(Error::Nothing) } else { Ok(groups) }
 }
 
@@ -96,6 +97,14 @@ fn group(operation: &'static Operation, dtype: &str, preset: Preset, filter: &Fi
         .filter(is_in)
         .filter(|size| preset != Preset::Quick || is_quick(operation, *size));
     Group { operation: operation.name, dtype: dtype.to_owned(), sizes: sizes.collect(), modes: modes.collect() }
+}
+
+/// A group of its own for first calls, at the smallest and the largest size: each of them takes an engine, or a process.
+fn with_first_calls(group: &Group, preset: Preset, filter: &Filter) -> Option<Group> {
+    let is_wanted = preset == Preset::Seeds && filter.modes.is_empty() && FIRST_CALLS.contains(&group.operation);
+    let mut sizes = vec![*group.sizes.first()?, *group.sizes.last()?];
+    sizes.dedup();
+    is_wanted.then(|| Group { sizes, modes: vec![Mode::Cold, Mode::First], ..group.clone() })
 }
 
 /// Every second size is enough to see where a curve goes.
@@ -167,6 +176,38 @@ mod tests {
         assert!(groups(Preset::Quick, &wrong).unwrap_err().to_string().contains("tanh"));
         let nothing = Filter { sizes: Some(7..=8), ..Filter::default() };
         assert!(groups(Preset::Quick, &nothing).unwrap_err().to_string().contains("nothing is left"));
+    }
+
+    #[test]
+    fn first_calls_are_of_few_operations_and_sizes() {
+        let seeds = groups(Preset::Seeds, &Filter::default()).unwrap();
+        let first: Vec<&Group> = seeds.iter().filter(|group| group.modes.contains(&Mode::Cold)).collect();
+        assert_eq!(first.iter().map(|group| group.operation).collect::<Vec<_>>(), ["add", "softmax", "matmul"]);
+        assert!(first.iter().all(|group| group.sizes.len() == 2 && group.modes == [Mode::Cold, Mode::First]));
+        let quick = groups(Preset::Quick, &Filter::default()).unwrap();
+        assert!(quick.iter().all(|group| !group.modes.contains(&Mode::Cold)));
+        let asked = Filter { modes: vec![Mode::Cold], operations: vec!["relu".into()], ..Filter::default() };
+        let [group] = &groups(Preset::Seeds, &asked).unwrap()[..] else { panic!("one operation") };
+        assert_eq!((group.modes.as_slice(), group.sizes.len()), (&[Mode::Cold][..], 4));
+    }
+
+    #[test]
+    fn batches_are_those_that_were_published() {
+        let seeds = groups(Preset::Seeds, &Filter::default()).unwrap();
+        let sizes = |name: &str| seeds.iter().find(|group| group.operation == name).unwrap().sizes.clone();
+        assert_eq!(sizes("many_small_adds"), sizes("single_large_add"));
+        assert!(sizes("many_small_adds").contains(&5_120), "twenty of 256");
+        let all = [
+            ("batch_uniform_32k", 128_000),
+            ("batch_uniform_64k", 256_000),
+            ("batch_similar", 103_000),
+            ("batch_alternating", 120_000),
+            ("batch_diverse", 360_000),
+            ("batch_large", 4_000_000),
+            ("batch_large_alternating", 2_304_000),
+        ];
+        assert!(all.iter().all(|(name, elements)| sizes(name) == [*elements]));
+        assert_eq!(seeds.iter().filter(|group| group.operation.starts_with("batch_")).count(), all.len());
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! The parent: one child process after another, every finished cell on disk at once, and what failed as rows.
 
+mod cold;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use breakeven_study::folder::{Event, Facts, Recorded, RunWriter};
-use breakeven_study::{Ceiling, Cell, Environment, Sample, Status, sizes_to_add};
+use breakeven_study::{AUTOMATIC, Ceiling, Cell, Environment, Mode, SCALAR, Sample, Status, sizes_to_add};
 
+use super::cells::{Kind, is_of_new_engines};
 use super::preset::Group;
 use super::process::{self, Ending, Watch};
+use super::sensors::Sensors;
 use super::task::{Effort, Line, Look, Measure, Setting, Task};
 use super::{Error, Result, operation};
 
@@ -23,6 +27,10 @@ pub struct Study {
     pub groups: Vec<Group>,
     /// Devices by name; all, and the engine's own choice, when there are none.
     pub devices: Vec<String>,
+    /// Whether plain loops on one thread are measured too.
+    pub scalar: bool,
+    /// Devices that [`look`] saw, by name: what a group has on them is said also when its processes say nothing.
+    pub seen: Vec<String>,
     /// How long and how often.
     pub effort: Effort,
     /// How engines are built.
@@ -53,6 +61,8 @@ pub enum Progress {
 const NEARER: usize = 2;
 /// How often a group is begun again without the cell that ended its process.
 const ATTEMPTS: usize = 8;
+/// How many processes of a group may end before they work on any cell: nothing says what to leave out, so it would happen again.
+const OUTSIDE: usize = 2;
 /// What a child says of the machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
@@ -82,16 +92,25 @@ pub fn look(study: &Study, ceilings: bool, stopped: &dyn Fn() -> bool) -> Result
     }
 }
 
-/// Measures every group of `study` that `writer` does not have yet; ends early, with what there is, once `stopped` says so. Returns how many groups are incomplete
-/// for another reason.
+/// Measures every group of `study` that `writer` does not have yet; ends early, with what there is, once `stopped` says so. Returns how many
+/// groups are incomplete because their processes ended before they were done.
 pub fn run(
     study: &Study,
     writer: &mut RunWriter,
     stopped: &dyn Fn() -> bool,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<usize> {
-    let mut runner =
-        Runner { study, writer, begun: Instant::now(), processes: 0, incomplete: 0, open: Vec::new(), stopped, tell };
+    let mut runner = Runner {
+        study,
+        writer,
+        begun: Instant::now(),
+        processes: 0,
+        incomplete: 0,
+        open: Vec::new(),
+        sensors: Sensors::of_this_machine(),
+        stopped,
+        tell,
+    };
     runner.groups(&study.groups)?;
     Ok(runner.incomplete)
 }
@@ -107,7 +126,21 @@ pub fn nearer(groups: &[Group], recorded: &Recorded) -> Vec<Group> {
         let new: Vec<usize> = sizes.into_iter().filter(|size| !group.sizes.contains(size)).collect();
         (!new.is_empty()).then(|| Group { sizes: new, ..group.clone() })
     };
-    groups.iter().filter_map(near).collect()
+    let are_compared = |group: &&Group| group.modes.iter().any(|mode| !is_of_new_engines(*mode));
+    groups.iter().filter(are_compared).filter_map(near).collect()
+}
+
+impl Seen {
+    /// Names of what cells are measured on when no device is asked for.
+    pub fn places(&self) -> Vec<String> {
+        let names = self.environment.devices.iter().map(|device| device.name.clone());
+        let automatic = (self.environment.devices.len() > 1).then(|| AUTOMATIC.to_owned());
+        names.chain(automatic).collect()
+    }
+}
+
+fn hung(silence: Duration) -> String {
+    format!("silent for {silence:.1?}")
 }
 
 fn silence(study: &Study) -> Duration {
@@ -120,10 +153,11 @@ struct Runner<'a> {
     begun: Instant,
     /// Processes begun so far.
     processes: u32,
-    /// Groups that were not measured as a whole, whatever the reason.
+    /// Groups whose processes ended before they were done.
     incomplete: usize,
     /// Cells of the child that is running, the one that it works on last, with their numbers in the folder.
     open: Vec<(Cell, u32)>,
+    sensors: Sensors,
     stopped: &'a dyn Fn() -> bool,
     tell: &'a mut dyn FnMut(Progress),
 }
@@ -143,19 +177,64 @@ impl Runner<'_> {
     }
 
     fn group(&mut self, group: &Group, done: usize) -> Result<()> {
+        self.sense("before", group)?;
+        let is_warm = |mode: &Mode| *mode != Mode::Cold;
+        let warm = Group { modes: group.modes.iter().copied().filter(is_warm).collect(), ..group.clone() };
+        if !warm.modes.is_empty() {
+            self.warm(&warm, done)?;
+        }
+        self.cold(group, done)?;
+        self.sense("after", group)
+    }
+
+    /// What the machine's sensors say is put down.
+    fn sense(&mut self, when: &str, group: &Group) -> Result<()> {
+        let reading = self.sensors.read(format!("{when} {} {}", group.operation, group.dtype));
+        Ok(self.writer.record(self.at(), Event::Sensors(reading))?)
+    }
+
+    /// Everything but cold calls.
+    fn warm(&mut self, group: &Group, done: usize) -> Result<()> {
+        let mut outside = 0;
         for _ in 0..ATTEMPTS {
-            match self.attempt(group, done)? {
+            let (status, how) = match self.attempt(group, done)? {
                 Ending::Done | Ending::Stopped => return Ok(()),
-                Ending::Refused(why) => {
-                    self.incomplete += 1;
-                    return self.note(format!("{} {}: {why}", group.operation, group.dtype));
-                }
-                Ending::Crashed(how) => self.blame(Status::Crash, &how, group)?,
-                Ending::Hung(silence) => self.blame(Status::Timeout, &format!("silent for {silence:.1?}"), group)?,
+                Ending::Refused(why) => return self.give_up(group, &why),
+                Ending::Crashed(how) => (Status::Crash, how),
+                Ending::Hung(silence) => (Status::Timeout, hung(silence)),
+            };
+            if !self.blame(status, &how)? {
+                outside += 1;
+                self.note(format!("{} {}: its process ended before any cell: {how}", group.operation, group.dtype))?;
+            }
+            if outside == OUTSIDE {
+                self.incomplete += 1;
+                return self
+                    .give_up(group, &format!("given up after {outside} processes that ended before any cell: {how}"));
             }
         }
         self.incomplete += 1;
-        self.note(format!("{} {}: given up after {ATTEMPTS} processes", group.operation, group.dtype))
+        self.give_up(group, &format!("given up after {ATTEMPTS} processes"))
+    }
+
+    /// What is not measured of the group is rows that say why.
+    fn give_up(&mut self, group: &Group, why: &str) -> Result<()> {
+        for cell in self.missing(group) {
+            self.finish(&cell, Facts::failed(Status::Skipped, why), &[])?;
+        }
+        self.note(format!("{} {}: {why}", group.operation, group.dtype))
+    }
+
+    /// Cells of the group that are not finished.
+    fn missing(&self, group: &Group) -> Vec<Cell> {
+        let Some(operation) = operation::find(group.operation) else { return Vec::new() };
+        let kind = Kind { operation, dtype: &group.dtype };
+        let devices = if self.study.devices.is_empty() { &self.study.seen } else { &self.study.devices };
+        let scalar = self.study.scalar.then(|| SCALAR.to_owned());
+        let devices = || devices.iter().chain(&scalar);
+        let of_size = |size: &usize| devices().flat_map(|device| kind.cells(*size, device, &group.modes)).collect();
+        let cells = group.sizes.iter().flat_map(|size| -> Vec<Cell> { of_size(size) });
+        cells.filter(|cell| !self.writer.finished().contains(cell)).collect()
     }
 
     /// One child over everything of the group that is not finished.
@@ -185,6 +264,7 @@ impl Runner<'_> {
             dtype: group.dtype.clone(),
             sizes: group.sizes.clone(),
             devices: self.study.devices.clone(),
+            scalar: self.study.scalar,
             modes: group.modes.clone(),
             without: self.writer.finished().iter().filter(is_of_it).cloned().collect(),
             seed: self.study.seed,
@@ -233,16 +313,13 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The cell that a process was working on when it ended is a row of its own; the others are measured by another process.
-    fn blame(&mut self, status: Status, why: &str, group: &Group) -> Result<()> {
-        match self.open.pop() {
-            Some((cell, id)) => {
-                self.writer.finish(self.at(), id, &cell, Facts::failed(status, why))?;
-                (self.tell)(Progress::Done(cell, status));
-                Ok(())
-            }
-            None => self.note(format!("{} {}: its process ended before any cell: {why}", group.operation, group.dtype)),
-        }
+    /// The cell that a process was working on when it ended is a row of its own; the others are measured by another process. False if it
+    /// was working on none.
+    fn blame(&mut self, status: Status, why: &str) -> Result<bool> {
+        let Some((cell, id)) = self.open.pop() else { return Ok(false) };
+        self.writer.finish(self.at(), id, &cell, Facts::failed(status, why))?;
+        (self.tell)(Progress::Done(cell, status));
+        Ok(true)
     }
 
     fn note(&mut self, text: String) -> Result<()> {

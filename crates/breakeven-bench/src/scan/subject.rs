@@ -1,29 +1,64 @@
 //! One operation at one size, ready to be called in every mode on every device, with the result that it must have.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hint::black_box;
 use std::time::Duration;
 
 use breakeven::{DType, Deadline, DeviceId, Engine, HostBytes, Result, Spec, Tensor, bf16, f16};
-use breakeven_study::{Flag, Flags, Mode, Sample};
+use breakeven_study::{Copied, Flag, Flags, Mode, Sample};
 
-use super::clock::Clock;
+use super::clock::{Clock, HostClock};
 use super::link::Link;
-use super::operation::Operation;
+use super::operation::{Operation, Suite};
+use super::scalar;
 
-/// An operation at a size.
+/// An operation at a size, and operands that follow from a seed.
+pub struct Operands {
+    operation: &'static Operation,
+    /// As the operation counts it.
+    pub size: usize,
+    dtype: DType,
+    seed: u64,
+    /// Bytes of the host, uploaded anew where that is asked for.
+    given: Vec<(HostBytes, Spec)>,
+}
+
+impl Operands {
+    /// In memory, which no device has seen yet.
+    pub fn new(operation: &'static Operation, size: usize, dtype: DType, seed: u64) -> Operands {
+        let shapes = (operation.operands)(size);
+        let one = |(i, shape): (usize, &Vec<usize>)| {
+            (numbers(shape, dtype, seed + i as u64, scale(operation, i, shape)), Spec::new(dtype, &shape[..]))
+        };
+        Operands { operation, size, dtype, seed, given: shapes.iter().enumerate().map(one).collect() }
+    }
+
+    /// The same at a size, in memory of its own.
+    pub fn at(&self, size: usize) -> Operands {
+        Operands::new(self.operation, size, self.dtype, self.seed)
+    }
+}
+
+/// What results must be, by how often the operation is repeated on its own result.
+pub type References = BTreeMap<u32, Vec<f64>>;
+
+/// An operation at a size, on an engine.
 pub struct Subject<'a> {
     engine: &'a Engine,
-    operation: &'static Operation,
-    /// Operands as bytes of the host, uploaded anew where that is asked for.
-    given: Vec<(HostBytes, Spec)>,
+    operands: Operands,
     /// The same operands as tensors that stay where they were used.
     kept: Vec<Tensor>,
     out: Room,
     /// The ways to devices whose copies were measured.
     links: BTreeMap<DeviceId, Link>,
     deadline: Duration,
+    /// The operands as a plain loop has them, once there is one.
+    plain: Vec<Vec<f32>>,
 }
+
+/// How a trace names what the host did to get the memory of a submission.
+const BINDING: &str = "bind memory";
 
 /// Memory of the caller that results are read into, touched before.
 enum Room {
@@ -72,49 +107,40 @@ impl Room {
 }
 
 impl<'a> Subject<'a> {
-    /// With operands that follow from `seed`; fails where the operation does not take them.
-    pub fn new(
-        engine: &'a Engine,
-        operation: &'static Operation,
-        size: usize,
-        dtype: DType,
-        seed: u64,
-        deadline: Duration,
-    ) -> Result<Subject<'a>> {
-        let shapes = (operation.operands)(size);
-        let given: Vec<(HostBytes, Spec)> = shapes
-            .iter()
-            .zip(seed..)
-            .map(|(shape, seed)| (numbers(shape, dtype, seed), Spec::new(dtype, &shape[..])))
-            .collect();
-        let kept: Vec<Tensor> =
-            given.iter().map(|(bytes, spec)| engine.from_bytes(bytes.clone(), spec.clone())).collect();
-        let elements = (operation.write)(&kept).check()?.shape.elements();
-        Ok(Subject {
-            engine,
-            operation,
-            given,
-            kept,
-            out: Room::new(dtype, elements),
-            links: BTreeMap::new(),
-            deadline,
-        })
+    /// Fails where the operation does not take these operands.
+    pub fn new(engine: &'a Engine, operands: Operands, deadline: Duration) -> Result<Subject<'a>> {
+        let tensor = |(bytes, spec): &(HostBytes, Spec)| engine.from_bytes(bytes.clone(), spec.clone());
+        let kept: Vec<Tensor> = operands.given.iter().map(tensor).collect();
+        let elements = (operands.operation.write)(&kept).check()?.shape.elements();
+        let out = Room::new(operands.dtype, elements);
+        Ok(Subject { engine, operands, kept, out, links: BTreeMap::new(), deadline, plain: Vec::new() })
     }
 
-    /// Elements of its first operand, by which curves are drawn.
-    pub fn elements(&self) -> u64 {
-        self.given[0].1.shape.elements() as u64
+    /// What a call of [`Mode::Copy`] copies.
+    pub fn copied(&self) -> Copied {
+        let upload_bytes = self.operands.given.iter().map(|(bytes, _)| bytes.len() as u64).sum();
+        Copied { upload_bytes, read_bytes: self.out.bytes() }
     }
 
-    /// The shape of its first operand in words.
-    pub fn shape(&self) -> String {
-        self.given[0].1.shape.iter().map(usize::to_string).collect::<Vec<_>>().join("x")
+    /// What it computes from.
+    pub fn operands(&self) -> &Operands {
+        &self.operands
     }
 
-    /// What the result must be: computed in f64 from the very operands, on the CPU.
-    pub fn wanted(&self) -> Result<Vec<f64>> {
-        let exact: Vec<Tensor> = self.kept.iter().map(|t| t.cast(DType::F64)).collect();
-        (self.operation.write)(&exact).on(DeviceId::HOST).to_vec()
+    /// What results must be in these modes: computed in f64 from the very operands, on the CPU. Between links of a chain a result is
+    /// rounded as the type of the elements does.
+    pub fn references(&self, modes: impl IntoIterator<Item = Mode>) -> Result<References> {
+        let times: BTreeSet<u32> = modes.into_iter().map(times).collect();
+        times.into_iter().map(|times| Ok((times, self.reference(times)?))).collect()
+    }
+
+    fn reference(&self, times: u32) -> Result<Vec<f64>> {
+        let mut exact: Vec<Tensor> = self.kept.iter().map(|t| t.cast(DType::F64)).collect();
+        let write = self.operands.operation.write;
+        for _ in 1..times {
+            exact[0] = write(&exact).cast(self.operands.dtype).cast(DType::F64);
+        }
+        write(&exact).on(DeviceId::HOST).to_vec()
     }
 
     /// The graph that a call in `mode` computes, over operands that stay where they are.
@@ -138,7 +164,7 @@ impl<'a> Subject<'a> {
         let begun = clock.now();
         match mode {
             Mode::Upload => {
-                let result = placed((self.operation.write)(&self.fresh()), device);
+                let result = placed(self.write_fresh(), device);
                 self.engine.run_by(&[&result], deadline)?;
             }
             Mode::Resident | Mode::Chain(_) => {
@@ -148,11 +174,34 @@ impl<'a> Subject<'a> {
             Mode::Kernel => return self.kernel(device),
             Mode::Copy => return self.copy(device, clock, deadline),
             _ => {
-                let result = placed((self.operation.write)(&self.fresh()), device);
+                let result = placed(self.write_fresh(), device);
                 self.out.read(&result, deadline)?;
             }
         }
         Ok(Sample { wall_ns: clock.nanoseconds_since(begun), ..Sample::default() })
+    }
+
+    /// One call of the plain loop of the operation.
+    pub fn call_plainly(&mut self, clock: &dyn Clock) -> Result<Sample> {
+        let name = self.operands.operation.name;
+        let (Some(run), Room::F32(out)) = (scalar::find(name), &mut self.out) else {
+            return Err(breakeven::Error::Placement(format!(
+                "there is no plain loop of {name} on elements of this type"
+            )));
+        };
+        if self.plain.is_empty() {
+            self.plain = self.operands.given.iter().map(|(bytes, _)| bytemuck::pod_collect_to_vec(bytes)).collect();
+        }
+        let begun = clock.now();
+        run(black_box(&self.plain), self.operands.size, out);
+        black_box(out);
+        Ok(Sample { wall_ns: clock.nanoseconds_since(begun), ..Sample::default() })
+    }
+
+    /// What the plain loop gives, untimed.
+    pub fn compute_plainly(&mut self) -> Result<Vec<f64>> {
+        self.call_plainly(&HostClock::start())?;
+        Ok(self.out.numbers())
     }
 
     /// One call whose parts are measured, and what ran. It goes a longer way than [`Subject::call`] and its kernels are timed one by
@@ -165,8 +214,7 @@ impl<'a> Subject<'a> {
     ) -> Result<(Sample, breakeven::Report)> {
         let begun = clock.now();
         let stays = matches!(mode, Mode::Resident | Mode::Chain(_) | Mode::Kernel);
-        let result =
-            if stays { self.written(mode, device) } else { placed((self.operation.write)(&self.fresh()), device) };
+        let result = if stays { self.written(mode, device) } else { placed(self.write_fresh(), device) };
         let report = self.traced(&result, stays || mode == Mode::Upload)?;
         Ok((Sample { wall_ns: clock.nanoseconds_since(begun), ..parts(&report) }, report))
     }
@@ -192,7 +240,7 @@ impl<'a> Subject<'a> {
         let link = match self.links.entry(id) {
             Entry::Occupied(link) => link.into_mut(),
             Entry::Vacant(free) => {
-                let operands = self.given.iter().map(|(bytes, _)| bytes.clone()).collect();
+                let operands = self.operands.given.iter().map(|(bytes, _)| bytes.clone()).collect();
                 free.insert(Link::new(&device, operands, self.out.bytes()).map_err(failed)?)
             }
         };
@@ -206,18 +254,24 @@ impl<'a> Subject<'a> {
         })
     }
 
-    fn fresh(&self) -> Vec<Tensor> {
-        self.given.iter().map(|(bytes, spec)| self.engine.from_bytes(bytes.clone(), spec.clone())).collect()
+    /// The operation on operands that are on no device yet.
+    fn write_fresh(&self) -> Tensor {
+        let tensor = |(bytes, spec): &(HostBytes, Spec)| self.engine.from_bytes(bytes.clone(), spec.clone());
+        (self.operands.operation.write)(&self.operands.given.iter().map(tensor).collect::<Vec<_>>())
     }
 
     fn repeated(&self, operands: &[Tensor], mode: Mode) -> Tensor {
-        let times = if let Mode::Chain(times) = mode { times } else { 1 };
-        let mut operands = operands.to_vec();
-        for _ in 1..times {
-            operands[0] = (self.operation.write)(&operands);
+        let (mut operands, write) = (operands.to_vec(), self.operands.operation.write);
+        for _ in 1..times(mode) {
+            operands[0] = write(&operands);
         }
-        (self.operation.write)(&operands)
+        write(&operands)
     }
+}
+
+/// How often a mode repeats the operation in one call.
+pub fn times(mode: Mode) -> u32 {
+    if let Mode::Chain(times) = mode { times.max(1) } else { 1 }
 }
 
 fn placed(tensor: Tensor, device: Option<DeviceId>) -> Tensor {
@@ -234,6 +288,7 @@ fn parts(report: &breakeven::Report) -> Sample {
         (known.len() == report.submissions.len() && !known.is_empty()).then(|| nanoseconds(known.iter().sum()))
     };
     Sample {
+        allocate_ns: binding(report),
         upload_ns: sum(|t| Some(t.upload)),
         dispatch_ns: sum(|t| Some(t.dispatch)),
         kernel_ns: sum(|t| t.kernel),
@@ -243,18 +298,37 @@ fn parts(report: &breakeven::Report) -> Sample {
     }
 }
 
+/// What getting the memory of all submissions took. None where several devices took part: one of them waited for another meanwhile. None on
+/// the CPU either: a traced run gets memory there, and a call as it is timed works in the caller's.
+fn binding(report: &breakeven::Report) -> Option<u64> {
+    let is_one = report.submissions.windows(2).all(|pair| pair[0].0 == pair[1].0);
+    let is_one = is_one && report.submissions.iter().all(|(device, _)| *device != DeviceId::HOST);
+    let events = report.trace().filter(|_| is_one)?.events().iter();
+    let times: Vec<Duration> = events.filter(|event| event.name == BINDING).map(|event| event.duration).collect();
+    (!times.is_empty()).then(|| nanoseconds(times.iter().sum()))
+}
+
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Numbers of both signs from 0.5 to 1.5 without a pattern: products of many of them neither grow nor decay.
-fn numbers(shape: &[usize], dtype: DType, seed: u64) -> HostBytes {
+/// What operands are multiplied by: the weights of a model's layer are so small that what it sums is as large as what it was given. Scores of
+/// attention that are hundreds apart would make any rounding a large difference.
+fn scale(operation: &Operation, operand: usize, shape: &[usize]) -> f32 {
+    match shape.last() {
+        Some(&summed) if operation.suite == Suite::Models && operand > 0 => 1.0 / (summed as f32).sqrt(),
+        _ => 1.0,
+    }
+}
+
+/// Numbers of both signs without a pattern, from 0.5 to 1.5 in size times `scale`: products of many of them neither grow nor decay.
+fn numbers(shape: &[usize], dtype: DType, seed: u64, scale: f32) -> HostBytes {
     let value = |i: usize| {
         // SplitMix64's finalizer: neighbouring indices and seeds have nothing in common.
         let mut bits = (i as u64).wrapping_add(seed << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let size = (bits >> 40) as f32 / (1 << 24) as f32 + 0.5;
+        let size = ((bits >> 40) as f32 / (1 << 24) as f32 + 0.5) * scale;
         if bits & 1 == 0 { size } else { -size }
     };
     let count = 0..shape.iter().product();

@@ -12,6 +12,8 @@ pub enum Task {
     Look(Look),
     /// Measures cells in turns.
     Measure(Measure),
+    /// Makes the first call of a process: one cell, one sample.
+    Cold(Measure),
     /// Gives every cell one block of samples each time it is told to go on, for two programs that take turns.
     Turns(Measure),
 }
@@ -21,7 +23,15 @@ impl Task {
     pub fn setting(&self) -> &Setting {
         match self {
             Task::Look(look) => &look.setting,
-            Task::Measure(task) | Task::Turns(task) => &task.setting,
+            Task::Measure(task) | Task::Cold(task) | Task::Turns(task) => &task.setting,
+        }
+    }
+
+    /// Devices by name; all that may be used when there are none.
+    pub fn devices(&self) -> &[String] {
+        match self {
+            Task::Look(look) => &look.devices,
+            Task::Measure(task) | Task::Cold(task) | Task::Turns(task) => &task.devices,
         }
     }
 }
@@ -48,6 +58,8 @@ pub struct Measure {
     pub sizes: Vec<usize>,
     /// Devices by name, `auto` for wherever the engine puts the work; all that may be used when there are none.
     pub devices: Vec<String>,
+    /// Whether a plain loop on one thread is measured too, where there is one.
+    pub scalar: bool,
     /// How it is called.
     pub modes: Vec<Mode>,
     /// Cells that are left out: they are finished, or ended an earlier process.
@@ -88,6 +100,9 @@ pub struct Setting {
     pub software: bool,
     /// Interface of GPUs: "vulkan".
     pub backend: Option<String>,
+    /// A simulated device and its clock instead of those of the machine.
+    #[serde(default)]
+    pub simulated: bool,
 }
 
 /// What a child says, in the order in which it happens.

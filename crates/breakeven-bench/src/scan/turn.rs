@@ -2,26 +2,17 @@
 
 use std::time::Duration;
 
-use breakeven::{DeviceError, DeviceId, DeviceReport, Engine, Error};
+use breakeven::{DeviceError, DeviceId, DeviceReport, Engine, Error, Report};
 use breakeven_plan::Step;
 use breakeven_study::folder::Facts;
 use breakeven_study::stats::{Kept, StopRule, degenerate_share, should_stop};
-use breakeven_study::{Cell, Flag, Flags, Mode, Pool, Sample, Status, Stop};
+use breakeven_study::{Cell, Copied, Flag, Flags, Mode, Pool, Sample, Status, Stop};
 
+use super::child::Bench;
 use super::clock::Clock;
-use super::subject::Subject;
+use super::places::Place;
+use super::subject::{References, Subject, times};
 use super::task::Effort;
-
-/// Where a cell runs.
-#[derive(Clone, Debug)]
-pub struct Place {
-    /// Its name in cells: "cpu", "vulkan:0", "auto".
-    pub name: String,
-    /// The device that is forced; `None` leaves it to the engine.
-    pub device: Option<DeviceId>,
-    /// Whether its clock may have been lowered while others had their turns.
-    pub rests: bool,
-}
 
 /// A cell that gets its turns.
 pub struct Turn {
@@ -35,7 +26,14 @@ pub struct Turn {
     pub facts: Facts,
     /// Calls that failed; a cell with any earns no time.
     failed: u64,
-    pool_before: Option<Pool>,
+}
+
+/// What an engine and a device's pool did so far.
+#[derive(Clone, Copy)]
+struct Books {
+    pool: Option<Pool>,
+    plans: u64,
+    pipelines: Option<u64>,
 }
 
 /// When a cell is known well enough: within 1% at 95% confidence, or as well as this machine allows.
@@ -54,7 +52,7 @@ fn tolerance(dtype: &str) -> f64 {
 impl Turn {
     /// Of a cell that was not tried yet.
     pub fn new(cell: Cell, place: Place) -> Turn {
-        Turn { place, samples: Vec::new(), cell, facts: Facts::of(Status::Ok), failed: 0, pool_before: None }
+        Turn { place, samples: Vec::new(), cell, facts: Facts::of(Status::Ok), failed: 0 }
     }
 
     /// Whether it still gets turns.
@@ -62,40 +60,46 @@ impl Turn {
         self.facts.status == Status::Ok && self.facts.stop.is_none()
     }
 
-    /// The first calls: the result is compared with `wanted`, and what ran is put down. Nothing of it is a sample.
-    pub fn check(&mut self, subject: &mut Subject<'_>, engine: &Engine, wanted: &[f64], clock: &dyn Clock) {
-        let mode = self.cell.mode;
-        let got = match subject.compute(Mode::Host, self.place.device) {
+    /// The first calls: the result is compared with what is wanted, and what ran is put down. Nothing of it is a sample.
+    pub fn check(&mut self, subject: &mut Subject<'_>, wanted: &References, bench: &Bench<'_>) {
+        if self.facts.status != Status::Ok {
+            return;
+        }
+        let (mode, device) = (self.cell.mode, self.place.device);
+        let computed = if self.place.is_scalar() { subject.compute_plainly() } else { subject.compute(mode, device) };
+        let got = match computed {
             Ok(got) => got,
-            Err(error) => return self.end(&error),
+            Err(error) => return self.end(&error, bench.engine),
         };
-        if let Some(why) = difference(&got, wanted, tolerance(&self.cell.dtype)) {
+        if let Some(why) = difference(&got, &wanted[&times(mode)], tolerance(&self.cell.dtype)) {
             self.facts.status = Status::Wrong;
             self.facts.why = Some(why);
             return;
         }
         self.facts.checksum = Some(checksum(&got));
-        match subject.call_in_parts(mode, self.place.device, clock) {
-            Ok((_, report)) => self.put_down(&report, engine),
-            Err(error) => return self.end(&error),
-        }
         if matches!(mode, Mode::Chain(_)) {
-            match subject.compute(mode, self.place.device) {
-                Ok(last) => {
-                    let last: Vec<f32> = last.iter().map(|x| *x as f32).collect();
-                    self.facts.degenerate = Some(degenerate_share(&last));
-                }
-                Err(error) => self.end(&error),
-            }
+            let last: Vec<f32> = got.iter().map(|x| *x as f32).collect();
+            self.facts.degenerate = Some(degenerate_share(&last));
         }
-        self.pool_before = pool(engine, self.place.device);
+        if self.place.is_scalar() {
+            self.facts.ran = Some("a plain loop on one thread".to_owned());
+            return;
+        }
+        match subject.call_in_parts(mode, device, bench.clock) {
+            Ok((_, report)) => self.put_down(&report, bench.engine),
+            Err(error) => return self.end(&error, bench.engine),
+        }
+        if mode == Mode::Copy {
+            self.facts.copied = Some(subject.copied());
+        }
     }
 
-    fn put_down(&mut self, report: &breakeven::Report, engine: &Engine) {
+    fn put_down(&mut self, report: &Report, engine: &Engine) {
         let plan = &report.plan;
         let kernel = |step: &Step| if let Step::Run { launch, .. } = step { Some(launch.kernel.work()) } else { None };
         let work = plan.steps.iter().filter_map(kernel).fold((0, 0), |(f, b), w| (f + w.flops, b + w.bytes));
         (self.facts.flops, self.facts.bytes) = (Some(work.0), Some(work.1));
+        self.facts.copied = Some(copied(plan));
         self.facts.predicted_ns = (plan.predicted.seconds > 0.0).then_some(plan.predicted.seconds * 1e9);
         let used = report.devices_used();
         let told = |d: DeviceReport| {
@@ -107,53 +111,117 @@ impl Turn {
         let paths = plan.decisions.iter().filter_map(|d| d.products.clone());
         let said: Vec<String> = devices.into_iter().chain(paths).chain(report.replanned.iter().cloned()).collect();
         self.facts.ran = Some(said.join("; "));
+        self.notice(report);
+    }
+
+    /// What was asked of one device and ran on another is no time of either.
+    fn notice(&mut self, report: &Report) {
+        let used = report.devices_used();
         if self.place.device.is_some() && used.iter().any(|name| *name != self.place.name) {
             self.facts.status = Status::Lost;
             self.facts.why = Some(format!("it ran on {} instead", used.join(" and ")));
         }
     }
 
-    /// A block of samples, after as many untimed calls as wake the device.
-    pub fn take(&mut self, subject: &mut Subject<'_>, round: u32, effort: &Effort, clock: &dyn Clock) {
-        let mode = self.cell.mode;
+    /// A block of samples, after as many untimed calls as wake the device. Of a device that was lost meanwhile nothing of it counts: calls
+    /// that it did not answer were answered by another.
+    pub fn take(&mut self, subject: &mut Subject<'_>, round: u32, effort: &Effort, bench: &Bench<'_>) {
+        let (health, throttlings) = (self.place.health(bench.engine), bench.sensors.throttlings());
+        let first = self.samples.len();
+        // Cells take turns on one engine, so its books are looked at before and after each.
+        let before = Books::of(bench.engine, self.place.device);
+        let calls = self.take_block(subject, round, effort, bench);
+        self.add_made(calls, before, Books::of(bench.engine, self.place.device));
+        if bench.sensors.throttlings() > throttlings {
+            self.samples[first..].iter_mut().for_each(|sample| sample.flags = sample.flags.with(Flag::Throttled));
+        }
+        let after = self.place.health(bench.engine);
+        if after != health {
+            self.samples.truncate(first);
+            let problem = after.and_then(|health| health.problem).unwrap_or_else(|| "it is open again".to_owned());
+            self.facts.status = Status::Lost;
+            self.facts.why = Some(format!("{} was lost in round {round}: {problem}", self.place.name));
+        }
+    }
+
+    /// How many calls that took.
+    fn take_block(&mut self, subject: &mut Subject<'_>, round: u32, effort: &Effort, bench: &Bench<'_>) -> u64 {
+        let (mode, device, clock) = (self.cell.mode, self.place.device, bench.clock);
         let awake = clock.now() + Duration::from_millis(if self.place.rests { effort.warm_up_ms } else { 0 });
         let mut index = 0;
         while index == 0 || clock.now() < awake {
-            match subject.call(mode, self.place.device, clock) {
+            match self.call(subject, clock) {
                 // The first of all are kept, flagged, for whoever wants to see them.
                 Ok(sample) if round == 0 && index < effort.block => {
                     self.samples.push(Sample { round, index, flags: Flags::NONE.with(Flag::WarmUp), ..sample });
                 }
                 Ok(_) => {}
-                Err(error) => return self.fail(&error),
+                Err(error) => {
+                    self.fail(&error, bench.engine);
+                    return u64::from(index) + 1;
+                }
             }
             index += 1;
         }
-        for index in 0..effort.block {
-            match subject.call(mode, self.place.device, clock) {
+        // One call at least; the others only as long as there is time for all cells of the size together.
+        let end = clock.now() + Duration::from_millis(effort.budget_ms);
+        let mut calls = u64::from(index);
+        for index in (0..effort.block).take_while(|index| *index == 0 || effort.budget_ms == 0 || clock.now() < end) {
+            calls += 1;
+            match self.call(subject, clock) {
                 Ok(sample) => self.samples.push(slowed(Sample { round, index, ..sample }, effort.slowed, clock)),
-                Err(error) => self.fail(&error),
+                Err(error) => self.fail(&error, bench.engine),
             }
         }
-        match subject.call_in_parts(mode, self.place.device, clock) {
-            Ok((sample, _)) => {
+        if !self.is_open() || self.place.is_scalar() {
+            return calls;
+        }
+        match subject.call_in_parts(mode, device, clock) {
+            Ok((sample, report)) => {
                 let flags = Flags::NONE.with(Flag::InParts);
                 self.samples.push(Sample { round, index: effort.block, flags, ..sample });
+                self.notice(&report);
             }
-            Err(error) => self.fail(&error),
+            Err(error) => self.fail(&error, bench.engine),
+        }
+        calls + 1
+    }
+
+    fn add_made(&mut self, calls: u64, before: Books, after: Books) {
+        let made = self.facts.made.get_or_insert_default();
+        made.calls += calls;
+        // A device that was opened anew counts from zero.
+        let more = |after: u64, before: u64| after.saturating_sub(before);
+        made.plans += more(after.plans, before.plans);
+        let pipelines = after.pipelines.zip(before.pipelines);
+        made.pipelines = pipelines.map(|(after, before)| made.pipelines.unwrap_or(0) + more(after, before));
+        self.facts.pool = after.pool.zip(before.pool).map(|(after, before)| {
+            let known = self.facts.pool.unwrap_or_default();
+            let (hits, misses) = (more(after.hits, before.hits), more(after.misses, before.misses));
+            Pool { hits: known.hits + hits, misses: known.misses + misses, bytes: after.bytes }
+        });
+    }
+
+    fn call(&self, subject: &mut Subject<'_>, clock: &dyn Clock) -> breakeven::Result<Sample> {
+        if self.place.is_scalar() {
+            subject.call_plainly(clock)
+        } else {
+            subject.call(self.cell.mode, self.place.device, clock)
         }
     }
 
     /// One call from the host's memory to the host's memory, timed from `begun` on.
-    pub fn take_once(&mut self, subject: &mut Subject<'_>, begun: Duration, clock: &dyn Clock) {
-        match subject.call(Mode::Host, self.place.device, clock) {
+    pub fn take_once(&mut self, subject: &mut Subject<'_>, begun: Duration, bench: &Bench<'_>) {
+        let before = Books::of(bench.engine, self.place.device);
+        match subject.call(Mode::Host, self.place.device, bench.clock) {
             Ok(_) => {
-                let wall_ns = clock.nanoseconds_since(begun);
+                let wall_ns = bench.clock.nanoseconds_since(begun);
                 self.samples.push(Sample { wall_ns, ..Sample::default() });
                 self.facts.stop = Some(Stop::Budget);
             }
-            Err(error) => self.end(&error),
+            Err(error) => self.end(&error, bench.engine),
         }
+        self.add_made(1, before, Books::of(bench.engine, self.place.device));
     }
 
     /// Why it has no time, if it has none.
@@ -169,34 +237,31 @@ impl Turn {
     }
 
     /// Everything that was found.
-    pub fn finish(mut self, engine: &Engine) -> (Cell, Facts, Vec<Sample>) {
+    pub fn finish(mut self) -> (Cell, Facts, Vec<Sample>) {
         if self.failed > 0 && self.facts.status == Status::Ok {
             let calls = self.samples.len() as u64 + self.failed;
             let why = format!("{} of {calls} calls failed", self.failed);
             self.facts.why = Some(self.facts.why.map_or(why.clone(), |last| format!("{why}; the last: {last}")));
             self.facts.status = Status::Lost;
         }
-        let after = pool(engine, self.place.device);
-        self.facts.pool = self.pool_before.zip(after).map(|(before, after)| Pool {
-            hits: after.hits - before.hits,
-            misses: after.misses - before.misses,
-            bytes: after.bytes,
-        });
         (self.cell, self.facts, self.samples)
     }
 
     /// A call failed; the cell goes on, so that it is known how often that happens, unless there is no hope.
-    fn fail(&mut self, error: &Error) {
+    fn fail(&mut self, error: &Error, engine: &Engine) {
         self.failed += 1;
         self.facts.why = Some(error.to_string());
-        if self.failed > 20 {
-            self.end(error);
+        // What hung once is not waited for again.
+        if self.failed > 20 || status(error) == Status::Timeout {
+            self.end(error, engine);
         }
     }
 
-    fn end(&mut self, error: &Error) {
-        self.facts.status = status(error);
-        self.facts.why = Some(error.to_string());
+    /// Nothing more comes of this cell.
+    pub fn end(&mut self, error: &Error, engine: &Engine) {
+        let problem = self.place.health(engine).and_then(|health| health.problem);
+        self.facts.status = if problem.is_some() { Status::Lost } else { status(error) };
+        self.facts.why = Some(problem.map_or_else(|| error.to_string(), |problem| format!("{error}; {problem}")));
     }
 }
 
@@ -206,9 +271,7 @@ fn slowed(sample: Sample, by: f64, clock: &dyn Clock) -> Sample {
         return sample;
     }
     let (begun, extra) = (clock.now(), (sample.wall_ns as f64 * by) as u64);
-    while clock.nanoseconds_since(begun) < extra {
-        std::hint::spin_loop();
-    }
+    clock.work(Duration::from_nanos(extra));
     Sample { wall_ns: sample.wall_ns + clock.nanoseconds_since(begun), ..sample }
 }
 
@@ -216,19 +279,25 @@ fn status(error: &Error) -> Status {
     match error {
         Error::Call(_) | Error::Placement(_) => Status::Unsupported,
         Error::Device { source: DeviceError::Timeout { .. }, .. } => Status::Timeout,
+        Error::Device { source: DeviceError::Unsupported(_) | DeviceError::OutOfMemory { .. }, .. } => {
+            Status::Unsupported
+        }
         _ => Status::Lost,
     }
 }
 
-/// In words, where `got` is not `wanted`.
+/// In words, where `got` is not `wanted`. What is not finite is as it is wanted, and says nothing of how large the others are.
 fn difference(got: &[f64], wanted: &[f64], tolerance: f64) -> Option<String> {
     if got.len() != wanted.len() {
         return Some(format!("{} elements instead of {}", got.len(), wanted.len()));
     }
-    let size = wanted.iter().fold(0.0f64, |most, x| most.max(x.abs())).max(1e-30);
-    let is_wrong =
-        |(got, want): &(&f64, &f64)| (*got - *want).abs() > tolerance * size || got.is_nan() != want.is_nan();
-    let (i, (got, want)) = got.iter().zip(wanted).enumerate().find(|(_, pair)| is_wrong(pair))?;
+    let finite = wanted.iter().filter(|x| x.is_finite());
+    let most = tolerance * finite.fold(1e-30f64, |most, x| most.max(x.abs()));
+    let is_right = |got: f64, want: f64| {
+        let is_near = got.is_finite() && want.is_finite() && (got - want).abs() <= most;
+        is_near || got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan()
+    };
+    let (i, (got, want)) = got.iter().zip(wanted).enumerate().find(|(_, (got, want))| !is_right(**got, **want))?;
     Some(format!("element {i} is {got} instead of {want}"))
 }
 
@@ -241,7 +310,57 @@ fn checksum(numbers: &[f64]) -> String {
     )
 }
 
+/// What a call copies: as the plan has it, for devices that do not work in the host's memory.
+fn copied(plan: &breakeven::Plan) -> Copied {
+    let is_far = |slot: usize| plan.slots[slot].device != DeviceId::HOST;
+    let mut copied = Copied::default();
+    for step in &plan.steps {
+        match step {
+            Step::Upload { slot, .. } if is_far(*slot) => copied.upload_bytes += plan.slots[*slot].bytes,
+            Step::Download { slot, bytes, .. } if is_far(*slot) => copied.read_bytes += bytes,
+            Step::Copy { from, to, bytes } => {
+                copied.read_bytes += if is_far(*from) { *bytes } else { 0 };
+                copied.upload_bytes += if is_far(*to) { *bytes } else { 0 };
+            }
+            _ => {}
+        }
+    }
+    copied
+}
+
+impl Books {
+    /// Pipelines are those of GPUs: a cell on the CPU has none.
+    fn of(engine: &Engine, device: Option<DeviceId>) -> Books {
+        let kept = engine.kept_pipelines().filter(|_| device != Some(DeviceId::HOST));
+        let pipelines = kept.map(|kept| kept.pipelines);
+        Books { pool: pool(engine, device), plans: engine.plans_made(), pipelines }
+    }
+}
+
 fn pool(engine: &Engine, device: Option<DeviceId>) -> Option<Pool> {
     let counters = engine.device(device?)?.memory().pool;
     Some(Pool { hits: counters.hits, misses: counters.misses, bytes: counters.live_bytes + counters.pooled_bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_finite_hides_no_difference() {
+        let check = |got: &[f64], wanted: &[f64], is_right: bool| {
+            assert_eq!(difference(got, wanted, 1e-3).is_none(), is_right, "{got:?} for {wanted:?}");
+        };
+        let (inf, nan) = (f64::INFINITY, f64::NAN);
+        check(&[1.0, 2.0], &[1.0, 2.001], true);
+        check(&[1.0, 2.0], &[1.0, 2.01], false);
+        check(&[inf, 1.0], &[inf, 1.0], true);
+        check(&[inf, 2.0], &[inf, 1.0], false);
+        check(&[1e9], &[inf], false);
+        check(&[inf], &[-inf], false);
+        check(&[nan, 1.0], &[nan, 1.0], true);
+        check(&[nan, 1.0], &[1.0, 1.0], false);
+        check(&[inf], &[1.0], false);
+        check(&[1.0], &[1.0, 1.0], false);
+    }
 }

@@ -1,14 +1,17 @@
 //! `breakeven compare`: has anything become slower? The gate for a pipeline.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use breakeven_bench::scan::duel::{Contestant, Duel, duel};
 use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups};
+use breakeven_bench::scan::simulated;
 use breakeven_bench::scan::task::{Effort, Measure, Setting};
-use breakeven_study::folder::read;
+use breakeven_study::folder::{Recorded, read};
 use breakeven_study::verdict::{
-    Blocks, Exit, Rule, Rules, Verdict, compare_runs, confirm, exit_of, judge, noise_floor, passes_gate,
+    Blocks, Comparison, Exit, Rule, Rules, Verdict, compare_runs, confirm, differences, exit_of, judge, noise_floor,
+    passes_gate,
 };
 use breakeven_study::{Cell, Mode};
 use serde_json::{Value, json};
@@ -19,6 +22,8 @@ use super::report::summary;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   breakeven compare runs/old runs/new              two runs of `scan`
+  breakeven compare runs/old runs/new --again runs/new2
+                                                   the same, and what is slower must be slower in a second run too
   breakeven compare --bin old/breakeven --bin new/breakeven --only gelu,matmul
                                                    two programs that take turns: finds smaller changes
   breakeven compare --self-test                    can this machine tell at all?
@@ -29,12 +34,21 @@ pub struct Compare {
     /// Two run folders: what is held against, and what is judged.
     #[arg(num_args = 2, conflicts_with = "bin")]
     runs: Vec<PathBuf>,
+    /// A second run of what is judged: what is slower or faster must be so in both before it counts as confirmed.
+    #[arg(long, value_name = "RUN", requires = "runs")]
+    again: Option<PathBuf>,
     /// Two programs that measure in turns, the one that is judged last.
     #[arg(long, num_args = 1)]
     bin: Vec<PathBuf>,
-    /// This program with itself, which must be no difference, and with itself made 10% slower, which must be found.
+    /// This program with itself, which must be no difference, and with itself made slower, which must be found.
     #[arg(long, conflicts_with_all = ["bin", "runs"])]
     self_test: bool,
+    /// Percent by which the self test makes it slower.
+    #[arg(long, default_value_t = 10.0, requires = "self_test")]
+    slower: f64,
+    /// The self test on a simulated device and by its clock: without noise, so that it says the same everywhere.
+    #[arg(long, requires = "self_test", conflicts_with_all = ["device", "mode"])]
+    simulated: bool,
     /// Percent by which a time may differ.
     #[arg(long, default_value_t = 3.0)]
     threshold: f64,
@@ -63,6 +77,8 @@ struct Found {
     verdicts: Vec<(Cell, Verdict)>,
     notes: Vec<String>,
     exit: Exit,
+    /// Whether what is slower or faster was seen again in fresh processes.
+    is_confirmed: bool,
 }
 
 impl Compare {
@@ -88,16 +104,23 @@ impl Compare {
     }
 
     fn of_runs(&self, [a, b]: [&PathBuf; 2], rule: &Rule) -> anyhow::Result<Found> {
-        let runs = [read(a)?, read(b)?];
-        if runs[0].manifest.fingerprint != runs[1].manifest.fingerprint && !self.across_machines {
-            let note = "the runs are of different machines or devices; --across-machines compares them all the same"
-                .to_owned();
-            return Ok(Found { verdicts: Vec::new(), notes: vec![note], exit: Exit::Mismatch });
+        let judged: Vec<&PathBuf> = std::iter::once(b).chain(&self.again).collect();
+        let (base, runs) = (read(a)?, judged.iter().map(|run| read(run)).collect::<Result<Vec<_>, _>>()?);
+        let is_other = |run: &&Recorded| run.manifest.fingerprint != base.manifest.fingerprint;
+        if let Some(other) = runs.iter().find(is_other).filter(|_| !self.across_machines) {
+            return Ok(Found::refused(differences(&base, other)));
         }
-        let comparison = compare_runs(&runs[0], &runs[1], rule, self.across_machines)?;
+        let compare = |run| compare_runs(&base, run, rule, self.across_machines);
+        let mut comparison = compare(&runs[0])?;
+        if let Some(second) = runs.get(1) {
+            comparison = comparison.confirmed_by(&compare(second)?);
+        }
+        let is_confirmed = runs.len() > 1;
         let broken = self.broken(b)?;
         let exit = comparison.exit(rule).and(if broken.is_empty() { Exit::Ok } else { Exit::Failed });
-        Ok(Found { verdicts: comparison.verdicts, notes: [comparison.notes, broken].concat(), exit })
+        let how = how_to_confirm(&comparison, [a, b]).filter(|_| !is_confirmed);
+        let notes = [comparison.notes, broken, how.into_iter().collect()].concat();
+        Ok(Found { verdicts: comparison.verdicts, notes, exit, is_confirmed })
     }
 
     /// Rows of the run that is judged that ran where they must not.
@@ -132,7 +155,7 @@ impl Compare {
                 if is_quiet { "" } else { ", so changes smaller than that and the threshold together are not seen" };
             format!("a program with itself differs by {:.1}% here{widened}", 100.0 * floor)
         });
-        Ok(Found { verdicts, notes: note.into_iter().collect(), exit })
+        Ok(Found { verdicts, notes: note.into_iter().collect(), exit, is_confirmed: true })
     }
 
     fn of_task(&self, programs: [&Contestant; 2], task: &Measure, rule: &Rule) -> anyhow::Result<Vec<(Cell, Verdict)>> {
@@ -154,7 +177,10 @@ impl Compare {
 
     /// One task for each size, so that two processes wait for each other as shortly as they can.
     fn tasks(&self) -> anyhow::Result<Vec<Measure>> {
-        let filter = Filter { operations: self.only.clone(), modes: self.mode.clone(), ..Filter::default() };
+        // A simulated device computes slowly, and its clock does not care.
+        let sizes = self.simulated.then_some(0..=simulated::MOST_ELEMENTS);
+        let (operations, modes) = (self.only.clone(), self.mode.clone());
+        let filter = Filter { operations, modes, sizes, ..Filter::default() };
         let groups = groups(Preset::Quick, &filter)?;
         let effort = Effort { rounds: 1, ..effort(&groups, std::time::Duration::ZERO) };
         let sizes = groups.iter().flat_map(|group| group.sizes.iter().map(move |size| (group, *size)));
@@ -163,37 +189,46 @@ impl Compare {
 
     fn task(&self, group: &Group, size: usize, effort: Effort) -> Measure {
         Measure {
+            scalar: false,
             operation: group.operation.to_owned(),
             dtype: group.dtype.clone(),
             sizes: vec![size],
-            devices: self.device.clone(),
+            devices: if self.simulated { vec![simulated::DEVICE.to_owned()] } else { self.device.clone() },
             modes: group.modes.clone(),
             without: Vec::new(),
             seed: 1,
             effort,
-            setting: Setting::default(),
+            setting: Setting { simulated: self.simulated, ..Setting::default() },
         }
     }
 
-    /// Nothing must be found where nothing is, and 10% where 10% is.
+    /// Nothing must be found where nothing is, and what was made slower where it was.
     fn test_itself(&self, rule: &Rule, as_json: bool) -> anyhow::Result<Exit> {
         let program = std::env::current_exe()?;
         let same = contestant(program.clone(), 0.0);
-        let slower = contestant(program, 0.10);
+        let slower = contestant(program, self.slower / 100.0);
         let none = self.of_programs([&same, &same], rule)?;
-        let ten = self.of_programs([&same, &slower], rule)?;
+        let made_slower = self.of_programs([&same, &slower], rule)?;
         let is_found = |found: &Found| found.verdicts.iter().filter(|(_, v)| matches!(v, Verdict::Slower(_))).count();
-        let (alarms, caught, cells) = (is_found(&none), is_found(&ten), ten.verdicts.len());
+        let (alarms, caught, cells) = (is_found(&none), is_found(&made_slower), none.verdicts.len());
         if as_json {
-            println!("{}", json!({ "cells": cells, "false_alarms": alarms, "found_of_10_percent": caught }));
+            println!(
+                "{}",
+                json!({ "cells": cells, "false_alarms": alarms, "slower_percent": self.slower, "found": caught })
+            );
         } else {
             none.print(false);
-            ten.print(false);
-            println!("the same: {alarms} of {cells} called slower; 10% slower: {caught} of {cells} found");
+            made_slower.print(false);
+            println!("the same: {alarms} of {cells} called slower; {}% slower: {caught} of {cells} found", self.slower);
         }
         let exit = if alarms == 0 && caught == cells && cells > 0 { Exit::Ok } else { Exit::Failed };
         Ok(if none.exit == Exit::Inconclusive { Exit::Inconclusive } else { exit })
     }
+}
+
+/// Whether a verdict is one that has to be seen again.
+fn is_change(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Slower(_) | Verdict::Faster(_))
 }
 
 /// What one duel says of a cell.
@@ -204,15 +239,43 @@ fn verdict(duel: &Duel, rule: &Rule) -> Verdict {
     }
 }
 
+/// What would show whether a change is one, for whoever has two folders and no second run.
+fn how_to_confirm(comparison: &Comparison, [a, b]: [&PathBuf; 2]) -> Option<String> {
+    let words = |of: fn(&Cell) -> String| {
+        let found: BTreeSet<String> = comparison.to_confirm().map(of).collect();
+        found.into_iter().collect::<Vec<_>>().join(",")
+    };
+    let operations = words(|cell| cell.operation.clone());
+    let (devices, modes) = (words(|cell| cell.device.clone()), words(|cell| cell.mode.to_string()));
+    let (a, b) = (a.display(), b.display());
+    (!operations.is_empty()).then(|| {
+        format!(
+            "not confirmed: two runs measured at different times differ by more than code. Measure the program of {b} once more and add it \
+             (breakeven compare {a} {b} --again RUN), or let both programs take turns (breakeven compare --bin OLD --bin NEW --only \
+             {operations} --device {devices} --mode {modes})"
+        )
+    })
+}
+
 impl Found {
+    /// Runs that are not of the same machine, and what differs between them.
+    fn refused(differing: Vec<String>) -> Found {
+        let why = "the runs are of different machines or devices; --across-machines compares them all the same. They differ in:";
+        let notes = std::iter::once(why.to_owned()).chain(differing).collect();
+        Found { verdicts: Vec::new(), notes, exit: Exit::Mismatch, is_confirmed: false }
+    }
+
     fn print(&self, as_json: bool) {
         if as_json {
-            let verdict = |(cell, verdict): &(Cell, Verdict)| json!({ "cell": cell, "found": verdict });
+            let verdict = |(cell, verdict): &(Cell, Verdict)| json!({ "cell": cell, "found": verdict, "confirmed": self.is_confirmed && is_change(verdict) });
             let verdicts: Vec<Value> = self.verdicts.iter().map(verdict).collect();
             println!("{}", json!({ "exit": self.exit.code(), "verdicts": verdicts, "notes": self.notes }));
             return;
         }
-        self.verdicts.iter().for_each(|(cell, verdict)| println!("{cell}: {verdict}"));
+        for (cell, verdict) in &self.verdicts {
+            let doubt = if is_change(verdict) && !self.is_confirmed { ", not confirmed" } else { "" };
+            println!("{cell}: {verdict}{doubt}");
+        }
         self.notes.iter().for_each(|note| println!("note: {note}"));
     }
 }

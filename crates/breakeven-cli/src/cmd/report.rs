@@ -5,12 +5,17 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use breakeven_study::folder::{read, read_summary, write_file};
 use breakeven_study::merge::merge;
-use breakeven_study::report::{REPORTS, report};
+use breakeven_study::report::{REPORTS, criterion, report};
 use breakeven_study::{Source, Summary, SummarySchema, published, summarize};
 use serde_json::json;
 
 /// Arguments of `report`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  breakeven report runs/new                        every report, into the run folder
+  breakeven report runs/new --format markdown --output -
+  breakeven report runs/new --criterion target/criterion
+                                                   the raw samples as criterion writes them: critcmp and others read that")]
 pub struct Report {
     /// A run folder, or a summary.json.
     run: PathBuf,
@@ -23,11 +28,17 @@ pub struct Report {
     /// Set the tables that others published beside it, marked as theirs.
     #[arg(long)]
     published: bool,
+    /// Write what criterion writes (`benchmark.json` and `estimates.json` for each row that has a time) below this folder, and nothing else.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["format", "output", "published"])]
+    criterion: Option<PathBuf>,
 }
 
 impl Report {
     /// Compute the summary anew from the raw samples, and write what is asked for.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        if let Some(folder) = &self.criterion {
+            return self.write_criterion(folder, as_json);
+        }
         // A name that there is not is told before anything is read.
         self.format.as_deref().map(|name| self.place(name)).transpose()?;
         let mut summary = summary(&self.run)?;
@@ -43,6 +54,25 @@ impl Report {
             println!("{}", json!({ "files": files }));
         } else if self.output.as_deref() != Some(Path::new("-")) {
             say(&summary, &files);
+        }
+        Ok(())
+    }
+
+    /// Estimates are drawn from raw samples, which a summary has no longer.
+    fn write_criterion(&self, folder: &Path, as_json: bool) -> anyhow::Result<()> {
+        if !self.run.join(breakeven_study::folder::names::MANIFEST).exists() {
+            bail!("--criterion wants a run folder with raw samples, and {} is none", self.run.display());
+        }
+        let files = criterion::of_run(&read(&self.run)?);
+        for file in &files {
+            let path = folder.join(&file.path);
+            std::fs::create_dir_all(path.parent().expect("it lies below the folder"))?;
+            write_file(&path, &file.text)?;
+        }
+        if as_json {
+            println!("{}", json!({ "folder": folder, "files": files.len() }));
+        } else {
+            println!("wrote {} files below {}", files.len(), folder.display());
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! `breakeven scan`: the break-even study of this machine.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use breakeven::Settings;
 use breakeven_bench::scan::preset::{Filter, Preset, effort, groups};
-use breakeven_bench::scan::study::{Progress, Study, look, nearer, run};
+use breakeven_bench::scan::study::{Progress, Seen, Study, look, nearer, run};
 use breakeven_bench::scan::task::{Setting, Task};
 use breakeven_bench::scan::{HostClock, child, fingerprint};
 use breakeven_study::folder::{Event, RunWriter, read};
@@ -44,10 +45,10 @@ pub struct Scan {
     /// Types of elements: f32,f16,bf16,f64.
     #[arg(long, value_delimiter = ',')]
     dtype: Vec<String>,
-    /// Ways of calling: host, upload, resident, chain-16, idle-100, copy, kernel, first.
+    /// Ways of calling: host, upload, resident, chain-16, idle-100, copy, kernel, first, cold.
     #[arg(long, value_delimiter = ',')]
     mode: Vec<Mode>,
-    /// Only these devices, by the names that `breakeven devices` shows; `auto` is the engine's own choice.
+    /// Only these devices, by the names that `breakeven devices` shows; `auto` is the engine's own choice, `scalar` a plain loop on one thread.
     #[arg(long, value_delimiter = ',')]
     device: Vec<String>,
     /// Drivers that compute on the processor take part too.
@@ -110,7 +111,9 @@ impl Scan {
         let (begun, mut study) = (Instant::now(), self.study()?);
         let stop = stop_on_interrupt()?;
         let stopped = || stop.load(Ordering::Relaxed);
-        let mut writer = self.writer(&study, resumed, &stopped)?;
+        let seen = look(&study, resumed.is_none(), &stopped)?;
+        study.seen = seen.places();
+        let mut writer = self.writer(seen, resumed)?;
         let mut bar = Bar::new(&study, as_json);
         let mut incomplete = run(&study, &mut writer, &stopped, &mut |progress| bar.show(&progress))?;
         let left = self.total().saturating_sub(begun.elapsed());
@@ -126,18 +129,27 @@ impl Scan {
         let folder = writer.path().to_path_buf();
         let summary = summary(&folder)?;
         let files = all(&summary, &folder)?;
-        let counts = json!({ "folder": folder, "cells": bar.cells, "failed": bar.failed, "incomplete": incomplete, "stopped": stopped() });
+        let nowhere = bar.nowhere();
+        let counts = json!({ "folder": folder, "cells": bar.cells, "failed": bar.failed, "nowhere": nowhere, "incomplete": incomplete, "stopped": stopped() });
         if as_json {
             println!("{counts}");
         } else {
             println!("{} cells, {} of them failed; {incomplete} operations are incomplete", bar.cells, bar.failed);
+            if writer.finished().is_empty() {
+                println!(
+                    "nothing was measured: the devices that are asked for have none of the ways of calling that are asked for"
+                );
+            }
+            if nowhere > 0 {
+                println!("{nowhere} sizes of operations could be measured nowhere: their rows say why");
+            }
             say(&summary, &files);
         }
         if stopped() {
             eprintln!("breakeven: stopped; go on with: breakeven scan --resume {}", folder.display());
             return Ok(Exit::Inconclusive);
         }
-        Ok(if bar.failed > 0 || incomplete > 0 { Exit::Failed } else { Exit::Ok })
+        Ok(if incomplete > 0 { Exit::Failed } else { bar.exit(writer.finished().is_empty()) })
     }
 
     /// The preset that is asked for.
@@ -158,16 +170,19 @@ impl Scan {
     fn study(&self) -> anyhow::Result<Study> {
         let (operations, sizes, dtypes) = (self.only.clone(), self.sizes.clone(), self.dtype.clone());
         let groups = groups(self.preset(), &Filter { operations, sizes, dtypes, modes: self.mode.clone() })?;
-        let setting = Setting { threads: self.threads, software: self.software, backend: self.backend.clone() };
+        let setting =
+            Setting { threads: self.threads, software: self.software, backend: self.backend.clone(), simulated: false };
         let (program, arguments) = (std::env::current_exe()?, vec!["scan-child".to_owned()]);
         // A part is left for sizes near what is found.
         let effort = effort(&groups, self.total().mul_f64(0.8));
-        Ok(Study { program, arguments, groups, devices: self.device.clone(), effort, setting, seed: self.seed })
+        let (devices, seen) = (self.device.clone(), Vec::new());
+        // The claims of those reports are about plain loops.
+        let scalar = devices.is_empty() && self.preset() == Preset::Seeds;
+        Ok(Study { program, arguments, groups, devices, scalar, seen, effort, setting, seed: self.seed })
     }
 
     /// A new run folder, or the one to go on with.
-    fn writer(&self, study: &Study, resumed: Option<&Path>, stopped: &dyn Fn() -> bool) -> anyhow::Result<RunWriter> {
-        let seen = look(study, resumed.is_none(), stopped)?;
+    fn writer(&self, seen: Seen, resumed: Option<&Path>) -> anyhow::Result<RunWriter> {
         let manifest = Manifest {
             schema: ManifestSchema {},
             started: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
@@ -205,6 +220,8 @@ struct Bar {
     line: ProgressBar,
     cells: usize,
     failed: usize,
+    /// For each size of an operation, whether any device measured it.
+    measured: BTreeMap<(String, String, u64), bool>,
 }
 
 impl Bar {
@@ -213,7 +230,7 @@ impl Bar {
         let line = ProgressBar::with_draw_target(Some(study.groups.len() as u64), target);
         let style = ProgressStyle::with_template("{pos} of {len} operations, {eta} left: {wide_msg}");
         line.set_style(style.expect("the template is right"));
-        Bar { begun: Instant::now(), line, cells: 0, failed: 0 }
+        Bar { begun: Instant::now(), line, cells: 0, failed: 0, measured: BTreeMap::new() }
     }
 
     fn show(&mut self, progress: &Progress) {
@@ -222,13 +239,29 @@ impl Bar {
                 self.line.set_position(*done as u64);
                 self.line.set_message(cell.to_string());
             }
-            Progress::Done(_, status) => {
+            Progress::Done(cell, status) => {
                 self.cells += 1;
+                let size = (cell.operation.clone(), cell.dtype.clone(), cell.elements);
+                *self.measured.entry(size).or_default() |= !matches!(status, Status::Unsupported | Status::Skipped);
                 // What a device does not offer is no failure.
                 self.failed += usize::from(!matches!(status, Status::Ok | Status::Unsupported | Status::Skipped));
             }
             Progress::Note(text) => self.line.println(text),
         }
+    }
+
+    /// What the cells mean together. What was asked for and no device takes is not covered by what was measured.
+    fn exit(&self, is_empty: bool) -> Exit {
+        match self.failed {
+            0 if self.nowhere() == 0 && !is_empty => Exit::Ok,
+            0 => Exit::CoverageLost,
+            _ => Exit::Failed,
+        }
+    }
+
+    /// Sizes that every device refused, or that were not tried on any.
+    fn nowhere(&self) -> usize {
+        self.measured.values().filter(|is_measured| !**is_measured).count()
     }
 
     fn elapsed_ns(&self) -> u64 {
@@ -256,5 +289,37 @@ impl ScanChild {
         let settings = Settings::from_env()?;
         child::carry_out(&task, &settings, &clock, &mut say, &mut || lines.next().is_some_and(|line| line.is_ok()))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice::from_ref;
+
+    use breakeven_study::Cell;
+
+    use super::*;
+
+    fn exit(done: &[(&str, u64, Status)]) -> Exit {
+        let line = ProgressBar::hidden();
+        let mut bar = Bar { begun: Instant::now(), line, cells: 0, failed: 0, measured: BTreeMap::new() };
+        for (device, elements, status) in done {
+            let (operation, shape, dtype) = ("relu".to_owned(), elements.to_string(), "f32".to_owned());
+            let device = (*device).to_owned();
+            let cell = Cell { operation, elements: *elements, shape, dtype, device, mode: Mode::Host };
+            bar.show(&Progress::Done(cell, *status));
+        }
+        bar.exit(done.is_empty())
+    }
+
+    #[test]
+    fn what_no_device_takes_is_not_covered_and_what_one_takes_is() {
+        let (ok, refused) = (("cpu", 1000, Status::Ok), ("wgpu:0", 1000, Status::Unsupported));
+        let skipped = ("cpu", 2000, Status::Skipped);
+        assert_eq!(exit(&[ok, refused]), Exit::Ok);
+        assert_eq!(exit(from_ref(&refused)), Exit::CoverageLost);
+        assert_eq!(exit(&[ok, skipped]), Exit::CoverageLost);
+        assert_eq!(exit(&[ok, skipped, ("cpu", 1000, Status::Wrong)]), Exit::Failed);
+        assert_eq!(exit(&[]), Exit::CoverageLost);
     }
 }

@@ -90,6 +90,10 @@ pub struct Work {
     pub flops: u64,
     /// Bytes that must be moved: each input element once, each output element once.
     pub bytes: u64,
+    /// Rows that it goes through one by one or side by side; 0 where it has none.
+    pub rows: u64,
+    /// Elements of all of these rows.
+    pub elements: u64,
 }
 
 /// Kernels of one class share one measured curve of a profile.
@@ -216,7 +220,20 @@ impl Kernel {
             Kernel::Gather(k) => k.out.touched_bytes() + k.index.touched_bytes(),
             _ => touched(self.inputs()),
         };
-        Work { flops, bytes: read + touched(self.outputs()) }
+        let (rows, length) = self.rows().unwrap_or((0, 0));
+        let (rows, elements) = (rows as u64, rows as u64 * length as u64);
+        Work { flops, bytes: read + touched(self.outputs()), rows, elements }
+    }
+
+    /// How many rows it goes through and how long they are, where it works on rows.
+    fn rows(&self) -> Option<(usize, usize)> {
+        match self {
+            Kernel::Reduce(k) => Some((k.outer.elements(), k.inner.elements())),
+            Kernel::Scan(k) => Some((k.outer.elements(), k.length)),
+            Kernel::RowWise(k) => Some((k.outer.elements(), k.length)),
+            Kernel::Sort(k) => Some((k.outer.elements(), k.length)),
+            _ => None,
+        }
     }
 
     /// The slow and obvious meaning of the kernel, in double precision: what every device is tested against.

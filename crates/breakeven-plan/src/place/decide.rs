@@ -132,7 +132,8 @@ impl Deciding<'_> {
         let class = fused.kernel.class();
         let at = |device: DeviceId, parts: Parts, times: f64| {
             let scaled = |n: u64| (n as f64 * times) as u64;
-            let work = Work { flops: scaled(work.flops), bytes: scaled(work.bytes) };
+            let (flops, bytes, elements) = (scaled(work.flops), scaled(work.bytes), scaled(work.elements));
+            let work = Work { flops, bytes, elements, ..work };
             let kernel = self.market.cost.work(device, class, work).map_or(0.0, |cost| cost.seconds);
             kernel + parts.dispatch + parts.sync + parts.copy * times
         };

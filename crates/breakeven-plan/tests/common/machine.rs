@@ -39,7 +39,7 @@ fn seconds(seconds: f64) -> Cost {
 
 /// Rates of every class, in operations and bytes a second.
 fn classes(flops: f64, bytes: f64) -> BTreeMap<String, ClassCurves> {
-    let curves = ClassCurves { math: line(flops), memory: line(bytes) };
+    let curves = ClassCurves { math: line(flops), memory: line(bytes), ..ClassCurves::default() };
     CLASSES.iter().map(|&class| (class_name(class).to_owned(), curves.clone())).collect()
 }
 

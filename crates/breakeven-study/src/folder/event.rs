@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::schema::EventsSchema;
-use crate::{Ceiling, Cell, Pool, Status, Stop};
+use crate::{Ceiling, Cell, Copied, Made, Opening, Pool, Status, Stop};
 
 /// Something that happened, and when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub enum Event {
     Opened {
         /// Kind and version of the two logs.
         schema: EventsSchema,
+        /// Who writes; not there in runs of versions that did not write it down.
+        #[serde(default)]
+        by: Option<Opening>,
     },
     /// A cell's samples will carry this number.
     Begun {
@@ -50,6 +53,8 @@ pub enum Event {
     },
     /// The most that a device reached, measured in this run.
     Ceiling(Ceiling),
+    /// What the machine's own sensors said.
+    Sensors(Reading),
     /// Something that a reader should know.
     Note {
         /// A sentence.
@@ -60,6 +65,34 @@ pub enum Event {
         /// "done", or what ended it.
         why: String,
     },
+}
+
+/// What sensors said at a moment. What has no file is null, and named in `absent`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// When: "before add f32".
+    pub when: String,
+    /// Clocks of the slowest and the fastest core, in hertz.
+    pub cpu_hz: Option<[u64; 2]>,
+    /// How often cores or packages lowered their clock since the machine started, because of heat or power.
+    pub throttlings: Option<u64>,
+    /// The hottest of the machine's own thermal zones.
+    pub celsius: Option<f64>,
+    /// GPUs whose drivers tell.
+    pub gpus: Vec<GpuReading>,
+    /// What there is no file of.
+    pub absent: Vec<String>,
+}
+
+/// What a GPU's sensors said.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GpuReading {
+    /// As the system calls it: "card0".
+    pub name: String,
+    /// Its clock in hertz.
+    pub hz: Option<u64>,
+    /// The hottest of its sensors.
+    pub celsius: Option<f64>,
 }
 
 /// What was found for a cell beside its samples.
@@ -91,6 +124,12 @@ pub struct Facts {
     /// The device's pool of buffers over the samples.
     #[serde(default)]
     pub pool: Option<Pool>,
+    /// What was made anew over the samples.
+    #[serde(default)]
+    pub made: Option<Made>,
+    /// What a call copies between the host and devices.
+    #[serde(default)]
+    pub copied: Option<Copied>,
     /// Share of the output's elements that are zero, denormal or not finite, from 0 to 1: such data is not what was meant to be measured.
     #[serde(default)]
     pub degenerate: Option<f64>,
@@ -114,6 +153,8 @@ impl Facts {
             checksum: None,
             ran: None,
             pool: None,
+            made: None,
+            copied: None,
             degenerate: None,
         }
     }

@@ -5,9 +5,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::event::{Event, Facts, Record};
+use super::event::{Event, Facts, Reading, Record};
 use super::{names, row};
-use crate::{Ceiling, Cell, EventsSchema, Manifest, Sample, StudyError, Summary};
+use crate::{Ceiling, Cell, EventsSchema, Manifest, Opening, Sample, StudyError, Summary};
 
 /// What a run folder holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,8 +22,12 @@ pub struct Recorded {
     pub sentinels: Vec<Sentinel>,
     /// The most that each device reached.
     pub ceilings: Vec<Ceiling>,
+    /// What the machine's own sensors said, in order.
+    pub sensors: Vec<Reading>,
     /// What a reader should know, with what was dropped in reading.
     pub notes: Vec<String>,
+    /// Who went on with it after the first, in order, as far as that was written down.
+    pub resumed: Vec<Opening>,
     /// What ended the run last; `None` if it was killed.
     pub stopped: Option<String>,
     /// The next number for a cell.
@@ -171,18 +175,26 @@ fn replay(manifest: Manifest, events: &Log) -> Result<Recorded, StudyError> {
         unfinished: Vec::new(),
         sentinels: Vec::new(),
         ceilings: Vec::new(),
+        sensors: Vec::new(),
         notes: Vec::new(),
+        resumed: Vec::new(),
         stopped: None,
         next_id: 0,
         whole_bytes: WholeBytes { events: 0, samples: 0 },
     };
+    let mut openings = 0;
     for record in events.records() {
         match record?.event {
             Event::Sentinel { round, wall_ns } => recorded.sentinels.push(Sentinel { round, wall_ns }),
             Event::Ceiling(ceiling) => recorded.ceilings.push(ceiling),
+            Event::Sensors(reading) => recorded.sensors.push(reading),
             Event::Note { text } => recorded.notes.push(text),
             Event::Stopped { why } => recorded.stopped = Some(why),
-            Event::Opened { .. } => recorded.stopped = None,
+            Event::Opened { by, .. } => {
+                recorded.stopped = None;
+                recorded.resumed.extend(by.filter(|_| openings > 0));
+                openings += 1;
+            }
             Event::Begun { .. } | Event::Finished { .. } => {}
         }
     }

@@ -34,10 +34,11 @@ impl RunWriter {
         }
         let text = serde_json::to_string_pretty(manifest).expect("a manifest has text keys alone");
         write_file(&file, &(text + "\n"))?;
-        RunWriter::append(path, WholeBytes { events: 0, samples: 0 })
+        RunWriter::append(path, WholeBytes { events: 0, samples: 0 }, manifest)
     }
 
-    /// Goes on with the run at `path`, which must have been made on the same machine, as `manifest` tells.
+    /// Goes on with the run at `path`, which must have been made on the same machine, as `manifest` tells. The run keeps its own
+    /// manifest; when and with which arguments it was gone on with is written down beside it.
     pub fn resume(path: &Path, manifest: &Manifest) -> Result<RunWriter, StudyError> {
         let recorded = read(path)?;
         let (theirs, ours) = (&recorded.manifest.fingerprint, &manifest.fingerprint);
@@ -45,14 +46,14 @@ impl RunWriter {
             let why = format!("this run was begun on the machine {theirs}, and this is {ours}: begin a new run");
             return Err(StudyError::Mixed(why));
         }
-        let mut writer = RunWriter::append(path, recorded.whole_bytes)?;
+        let mut writer = RunWriter::append(path, recorded.whole_bytes, manifest)?;
         writer.next_id = recorded.next_id;
         writer.finished = recorded.cells.into_iter().map(|cell| cell.cell).collect();
         Ok(writer)
     }
 
     /// Opens the logs and cuts what a killed writer left of a line.
-    fn append(path: &Path, whole: WholeBytes) -> Result<RunWriter, StudyError> {
+    fn append(path: &Path, whole: WholeBytes, manifest: &Manifest) -> Result<RunWriter, StudyError> {
         let open = |name: &str, bytes: u64| {
             let path = path.join(name);
             let file = OpenOptions::new().create(true).append(true).open(&path);
@@ -65,7 +66,7 @@ impl RunWriter {
         if whole.samples == 0 {
             writer.write_samples(&format!("{}\n", row::HEADER))?;
         }
-        writer.record(0, Event::Opened { schema: EventsSchema {} })?;
+        writer.record(0, Event::Opened { schema: EventsSchema {}, by: Some(manifest.opening()) })?;
         Ok(writer)
     }
 

@@ -52,6 +52,8 @@ impl Report {
             noise: Noise { floor: 1.0, sentinel_drift: 0.0, throttled: 0, verdict: NoiseVerdict::Unusable },
             ceilings: Vec::new(),
             break_even: pair(&rows, is_host).iter().map(|pair| pair.break_even(1)).collect(),
+            regret: None,
+            resumed: Vec::new(),
             targets: super::held_against(self.who, &cells),
             cells,
         })

@@ -6,8 +6,9 @@
 
 use serde_json::{Value, json};
 
-use crate::Cell;
-use crate::stats::{Interval, Random};
+use crate::folder::Recorded;
+use crate::stats::{Interval, Kept, Random};
+use crate::{Cell, Status};
 
 /// How many times samples are drawn anew.
 const DRAWS: usize = 500;
@@ -21,6 +22,13 @@ pub struct CriterionFile {
     pub path: String,
     /// Its text.
     pub text: String,
+}
+
+/// The files of every cell of a run that has a time.
+pub fn of_run(recorded: &Recorded) -> Vec<CriterionFile> {
+    let seed = recorded.manifest.seed;
+    let timed = recorded.cells.iter().filter(|cell| cell.facts.status == Status::Ok);
+    timed.flat_map(|cell| files(&cell.cell, &Kept::of(&cell.samples).wall_ns(), seed)).collect()
 }
 
 /// The files of a cell whose calls took `wall_ns`; none if that is empty.

@@ -3,7 +3,8 @@
 use crate::{CellSummary, Run, Summary};
 
 const HEADER: &str = "run,source,operation,elements,shape,dtype,device,mode,status,why,samples,dropped,min_ns,q1_ns,median_ns,p90_ns,p99_ns,\
-low_ns,high_ns,allocate_ns,upload_ns,dispatch_ns,kernel_ns,read_ns,wait_ns,bytes,flops,predicted_ns,flags,ran";
+low_ns,high_ns,allocate_ns,upload_ns,dispatch_ns,kernel_ns,read_ns,wait_ns,bytes,flops,predicted_ns,\
+upload_bytes,read_bytes,pool_hits,pool_misses,pool_bytes,calls,plans_made,pipelines_made,flags,ran";
 
 /// The text of `summary.csv`, as RFC 4180 has it but with plain line ends. What was not measured is empty.
 pub fn make(summary: &Summary) -> String {
@@ -33,9 +34,21 @@ fn line(run: &Run, row: &CellSummary) -> String {
     let work = [row.bytes, row.flops].map(|work| work.map(|work| work as f64));
     let numbers = times.into_iter().chain(parts).chain(work).chain([row.predicted_ns]);
     let numbers = numbers.map(|number| number.map(|number| number.to_string()).unwrap_or_default());
+    let numbers = numbers.chain(counts(row).map(|count| count.map(|count| count.to_string()).unwrap_or_default()));
     let last = [row.flags.join("; "), row.ran.clone().unwrap_or_default()];
     let fields: Vec<String> = text.into_iter().chain(numbers).chain(last).map(|field| quoted(&field)).collect();
     fields.join(",")
+}
+
+/// What a call copies, what the pool did, and what was made.
+fn counts(row: &CellSummary) -> [Option<u64>; 8] {
+    let copied = row.copied.map(|copied| [copied.upload_bytes, copied.read_bytes]);
+    let pool = row.pool.map(|pool| [pool.hits, pool.misses, pool.bytes]);
+    let made = row.made.map(|made| [made.calls, made.plans]);
+    let [upload, read] = copied.map_or([None; 2], |counts| counts.map(Some));
+    let [hits, misses, bytes] = pool.map_or([None; 3], |counts| counts.map(Some));
+    let [calls, plans] = made.map_or([None; 2], |counts| counts.map(Some));
+    [upload, read, hits, misses, bytes, calls, plans, row.made.and_then(|made| made.pipelines)]
 }
 
 /// The word that stands for a value in the summary.

@@ -11,7 +11,7 @@ const STYLES: [&str; 3] =
     [include_str!("page/style.css"), include_str!("page/charts.css"), include_str!("page/tables.css")];
 
 /// The page's program; all files are parts of one function.
-const SCRIPTS: [&str; 16] = [
+const SCRIPTS: [&str; 17] = [
     include_str!("page/dom.js"),
     include_str!("page/units.js"),
     include_str!("page/data.js"),
@@ -24,6 +24,7 @@ const SCRIPTS: [&str; 16] = [
     include_str!("page/scatter.js"),
     include_str!("page/tables.js"),
     include_str!("page/winners.js"),
+    include_str!("page/choice.js"),
     include_str!("page/answer.js"),
     include_str!("page/controls.js"),
     include_str!("page/facts.js"),

@@ -1,22 +1,27 @@
 //! The study as Markdown, the verdict first.
 
+mod rows;
+mod verdict;
+
 use crate::breakeven::grouped;
 use crate::merge::{Winner, winners};
-use crate::roofline::{Bound, reached};
 use crate::units::{rate, ratio, time};
-use crate::{BreakEven, CellSummary, Crossing, Parts, Run, Source, Status, Summary, Target};
+use crate::{BreakEven, CellSummary, Crossing, Run, Source, Status, Summary, Target};
 
 /// The text of `summary.md`: what was found, on one page.
 pub fn make(summary: &Summary) -> String {
     text("# Break-even study\n", summary, |run| {
         let (noise, environment) = (Some(noise(run)), Some(environment(run)));
-        vec![verdicts(run), break_even(run), failures(run), noise, environment, targets(run)]
+        let verdict = [verdict::short(run), verdict::own_choice(run), verdict::verdicts(run)];
+        [&verdict[..], &[break_even(run), failures(run), noise, environment, targets(run)]].concat()
     }) + &side_by_side(summary).map_or(String::new(), |section| format!("\n{section}"))
 }
 
 /// The text of `rows.md`: every row, with where its time went and how near it came to what the device can do.
 pub fn every_row(summary: &Summary) -> String {
-    text("# Break-even study: all rows\n", summary, |run| vec![rows(run), parts(run), roofs(run)])
+    text("# Break-even study: all rows\n", summary, |run| {
+        vec![rows(run), rows::parts(run), rows::memory(run), rows::roofs(run)]
+    })
 }
 
 fn text(title: &str, summary: &Summary, sections: impl Fn(&Run) -> Vec<Option<String>>) -> String {
@@ -52,14 +57,6 @@ fn escaped(cell: &str) -> String {
     cell.replace('|', "\\|").replace('\n', " ")
 }
 
-fn verdicts(run: &Run) -> Option<String> {
-    let line = |found: &BreakEven| {
-        format!("- **{} {} {}** on {}: {}\n", found.operation, found.dtype, found.mode, found.gpu, found.verdict)
-    };
-    let lines: String = run.break_even.iter().map(line).collect();
-    (!lines.is_empty()).then(|| format!("## Verdict\n\n{lines}"))
-}
-
 fn break_even(run: &Run) -> Option<String> {
     let size = |size: Option<u64>| size.map_or("never".to_string(), grouped);
     let row = |found: &BreakEven| {
@@ -68,7 +65,11 @@ fn break_even(run: &Run) -> Option<String> {
             found.dtype.clone(),
             found.mode.to_string(),
             found.gpu.clone(),
-            format!("{} to {}", grouped(found.range[0]), grouped(found.range[1])),
+            if found.range[1] > 0 {
+                format!("{} to {}", grouped(found.range[0]), grouped(found.range[1]))
+            } else {
+                "none on both".into()
+            },
             found.crossings.iter().map(crossing).collect::<Vec<_>>().join("; "),
             found.band.map(|[low, high]| format!("{} to {}", grouped(low), grouped(high))).unwrap_or_default(),
             size(found.wins_from),
@@ -151,44 +152,6 @@ fn throughput(row: &CellSummary) -> Option<String> {
     })
 }
 
-fn parts(run: &Run) -> Option<String> {
-    let measured = run.cells.iter().filter(|row| row.parts != Parts::default());
-    let row = |row: &CellSummary| {
-        let parts = &row.parts;
-        let times =
-            [parts.allocate_ns, parts.upload_ns, parts.dispatch_ns, parts.kernel_ns, parts.read_ns, parts.wait_ns];
-        let times = times.into_iter().chain([row.q1_ns]).map(|part| part.map(time).unwrap_or_default());
-        std::iter::once(row.cell.to_string()).chain(times).collect()
-    };
-    let header = ["row", "allocate", "upload", "submit", "kernel", "read back", "wait", "whole call"];
-    table(
-        "Where the time went (lower quartiles; kernels by the device's clock)",
-        &header,
-        &measured.map(row).collect::<Vec<_>>(),
-    )
-}
-
-fn roofs(run: &Run) -> Option<String> {
-    let row = |row: &CellSummary| {
-        let ceiling = run.ceilings.iter().find(|ceiling| ceiling.device == row.cell.device)?;
-        let reached = reached(row, ceiling)?;
-        let bound = match reached.bound {
-            Bound::Compute => "arithmetic",
-            Bound::Memory => "memory",
-            Bound::Transfer => "the way to the device",
-        };
-        let moved = rate(reached.bytes_per_s, "B");
-        let share = format!("{:.0}%", reached.share * 100.0);
-        Some(vec![row.cell.to_string(), rate(reached.flops_per_s, "FLOP"), moved, share, bound.to_string()])
-    };
-    let header = ["row", "arithmetic", "bytes", "of its roof", "bounded by"];
-    table(
-        "Rooflines, against ceilings measured in this run",
-        &header,
-        &run.cells.iter().filter_map(row).collect::<Vec<_>>(),
-    )
-}
-
 fn noise(run: &Run) -> String {
     let noise = &run.noise;
     let verdict = format!("{:?}", noise.verdict).to_lowercase();
@@ -220,6 +183,11 @@ fn environment(run: &Run) -> String {
     if let Some(is_virtual) = environment.is_virtual {
         lines.push(format!("- virtual machine: {}", if is_virtual { "yes" } else { "no" }));
     }
+    lines.extend(
+        run.resumed.iter().map(|by| {
+            format!("- gone on with at {}: `{}`, breakeven {}", by.started, by.arguments.join(" "), by.version)
+        }),
+    );
     let devices = environment.devices.iter();
     lines.extend(devices.map(|device| {
         format!("- {}: {}, {}, {} {}", device.name, device.device, device.kind, device.backend, device.driver)

@@ -7,8 +7,9 @@ mod runs;
 
 pub use exit::{Exit, exit_of};
 pub use paired::{BLOCK, Blocks, ENOUGH_BLOCKS, Rule, Sides, confirm, judge, noise_floor, passes_gate};
+pub(crate) use rules::devices_of;
 pub use rules::{Broken, Rules, RulesSchema};
-pub use runs::{Comparison, compare_runs};
+pub use runs::{Comparison, compare_runs, differences};
 
 use std::fmt;
 

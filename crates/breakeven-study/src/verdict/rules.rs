@@ -73,7 +73,7 @@ impl DeviceRule {
 
     fn broken_by(&self, row: &CellSummary) -> Option<Broken> {
         let was_chosen = |device: &&str| *device != row.cell.device;
-        let ran = devices(row.ran.as_deref()?).filter(was_chosen).find(|device| !self.allows(device))?;
+        let ran = devices_of(row.ran.as_deref()?).filter(was_chosen).find(|device| !self.allows(device))?;
         if !self.names(row) {
             return None;
         }
@@ -85,7 +85,7 @@ impl DeviceRule {
 
 /// The devices that a row says it ran on: "cpu, Xeon (avx512); wgpu:0, NVIDIA H200 (vulkan); f16 products" names two. What else stands there is
 /// no device.
-fn devices(ran: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn devices_of(ran: &str) -> impl Iterator<Item = &str> {
     let first = |part: &'_ str| part.split_whitespace().next().map_or(0, str::len);
     let names = ran.split(';').map(str::trim).map(move |part| part[..first(part)].trim_end_matches(','));
     names.filter(|name| *name == "cpu" || name.contains(':'))

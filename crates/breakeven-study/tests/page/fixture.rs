@@ -161,6 +161,23 @@ pub fn rich_run(id: &str, source: &str) -> Value {
     run(id, source, &cells, &rows)
 }
 
+/// What the engine's own choice costs: two rows of many.
+pub fn regret() -> Value {
+    let row = |operation: &str, chose: &str, best: &str, regret: f64| {
+        json!({
+            "operation": operation, "elements": 1_000_000, "shape": "1000000", "dtype": "f32", "mode": "host", "chose": chose,
+            "chose_ns": 1e5 * (1.0 + regret), "chose_predicted_ns": 9e4, "best": best, "best_ns": 1e5, "best_predicted_ns": null,
+            "regret": regret
+        })
+    };
+    json!({
+        "cells": 96, "slower": 2, "wrong_device": 1, "median": 0.004, "p90": 0.03, "worst": 1.0,
+        "rows": [row("gelu", "cpu", "vulkan:0", 1.0), row("add", "cpu", "cpu", 0.07)],
+        "verdict": "left to choose, breakeven was more than 5% slower than the best device by hand in 2 of 96 cells (2.1%); in 1 of \
+                    these another device was the better one. Half of all are within 0.4%, nine of ten within 3.0%, the worst 100.0% slower"
+    })
+}
+
 /// One operation at `sizes` on `devices`.
 pub fn small(sizes: &[u64], devices: &[&str]) -> Summary {
     let cells = devices.iter().flat_map(|device| sizes.iter().map(|&size| cell("gelu", size, device, "host", CPU)));

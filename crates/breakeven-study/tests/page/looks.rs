@@ -1,5 +1,7 @@
 //! What the page looks like: no label on another, text that can be read on its ground, widths, themes, paper.
 
+use breakeven_study::Summary;
+use breakeven_study::merge::merge;
 use serde_json::json;
 
 use super::browser::{Browser, View};
@@ -52,8 +54,38 @@ const FAINT: &str = r"
 
 const GROUND: &str = "getComputedStyle(document.body).backgroundColor";
 
-fn summaries() -> [(&'static str, breakeven_study::Summary); 4] {
+/// One machine through two interfaces, as `merge` sets them side by side.
+fn merged() -> Summary {
+    let through = |backend: &str| {
+        let mut run = rich_run(&format!("2026-11-29T0800-{backend}"), "measured");
+        run["manifest"]["environment"]["devices"][1]["backend"] = json!(format!("wgpu/{backend}"));
+        run["regret"] = fixture::regret();
+        summary(&[run])
+    };
+    merge(vec![through("vulkan"), through("dx12")]).expect("two runs")
+}
+
+#[test]
+fn interfaces_stand_side_by_side_by_name() {
+    let mut browser = Browser::start("interfaces");
+    browser.open(&page(&merged()), "", WIDE);
+    for name in ["cpu", "vulkan NVIDIA H200", "dx12 NVIDIA H200", "Vulkan AMD Radeon RX 7900"] {
+        assert_eq!(browser.count(&toggle("device", name)), 1, "{name}");
+    }
+    let winners = browser.text("#winners tbody");
+    assert!(winners.contains("NVIDIA H200") && !winners.contains("vulkan:0"), "{winners:.400}");
+    browser.click(&toggle("device", "dx12 NVIDIA H200"));
+    let address = browser.evaluate("location.hash");
+    browser.open(&page(&merged()), address.as_str().expect("a text"), WIDE);
+    let pressed =
+        format!("document.querySelector(`{}`).getAttribute('aria-pressed')", toggle("device", "dx12 NVIDIA H200"));
+    assert_eq!(browser.evaluate(&pressed), json!("false"), "names with spaces are kept in the address");
+    browser.assert_content();
+}
+
+fn summaries() -> [(&'static str, Summary); 5] {
     [
+        ("merged", merged()),
         ("rich", simulated()),
         ("two", summary(&[rich_run("2026-11-29T0800-a", "measured"), rich_run("2026-11-28T0800-b", "published")])),
         ("many", fixture::many()),

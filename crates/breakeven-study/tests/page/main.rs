@@ -224,6 +224,47 @@ fn a_software_device_is_never_called_a_gpu() {
     browser.assert_content();
 }
 
+/// The first screen says whether breakeven's own choice is right, and a table where it is not.
+#[test]
+fn its_own_choice_is_told() {
+    let mut browser = shown("choice", &simulated());
+    let said = browser.text("#answer .choice");
+    assert!(said.contains("not measured") && said.contains("scan without --device"), "{said}");
+
+    let mut run = rich_run("2026-11-29T0800-choice", "measured");
+    run["regret"] = fixture::regret();
+    browser.open(&page(&summary(&[run])), "", WIDE);
+    let said = browser.text("#answer .choice");
+    assert!(said.contains("in 2 of 96 cells"), "{said}");
+    let bottom = "document.querySelector('#answer .choice').getBoundingClientRect().bottom";
+    assert!(browser.evaluate(bottom).as_f64().expect("pixels") < 700.0, "it is on the first screen");
+    assert_eq!(browser.count("#choice tbody tr"), 2);
+    let row = browser.text("#choice tbody tr");
+    for part in ["gelu", "vulkan:0", "cpu", "100%"] {
+        assert!(row.contains(part), "{part} in {row}");
+    }
+    browser.click(&toggle("operation", "gelu"));
+    assert_eq!(browser.count("#choice tbody tr"), 1, "what is not chosen is not shown");
+    browser.assert_content();
+}
+
+#[test]
+fn copies_and_what_was_made_stand_in_the_table_of_cells() {
+    let mut run = rich_run("2026-11-29T0800-made", "measured");
+    let cells = run["cells"].as_array_mut().expect("cells");
+    cells[1]["made"] = json!({ "calls": 120, "plans": 1, "pipelines": 2 });
+    cells[1]["copied"] = json!({ "upload_bytes": 4_000, "read_bytes": 40 });
+    let mut browser = shown("made", &summary(&[run]));
+    browser.click("#cells summary");
+    browser.evaluate("new Promise((done) => setTimeout(done, 50))");
+    let table = browser.text("#cells tbody");
+    for part in ["1 plan, 2 pipelines in 120 calls", "4 kB up, 40 B back", "allocate 860 ns, upload 4.73 µs, dispatch "]
+    {
+        assert!(table.contains(part), "{part} in {table:.800}");
+    }
+    browser.assert_content();
+}
+
 #[test]
 fn only_a_clear_lead_wins() {
     let slow = |elements| {
@@ -239,7 +280,10 @@ fn only_a_clear_lead_wins() {
     let mut browser = shown("winners", &summary(&runs));
     let fastest =
         "Array.from(document.querySelectorAll('#winners tbody tr'), (row) => row.children[6].innerText).join()";
-    assert_eq!(browser.evaluate(fastest), json!("too close to say,one,one,one,one,one"));
+    assert_eq!(
+        browser.evaluate(fastest),
+        json!("too close to say,cpu of one,cpu of one,cpu of one,cpu of one,cpu of one")
+    );
     assert_eq!(
         browser.evaluate("document.querySelector('#winners tbody tr:last-child td:last-child').innerText"),
         json!("2×")

@@ -10,41 +10,67 @@ pub(super) struct Probe {
     pub class: Class,
     /// Sizes, x4 each.
     pub sizes: &'static [usize],
+    pub usual: Families,
+    /// Of one row that is as long as there are elements, for classes that work on rows.
+    pub one_row: Option<Families>,
+}
+
+/// Kernels by size: those that do much arithmetic for their bytes, and those that do little.
+#[derive(Clone, Copy)]
+pub(super) struct Families {
     pub math: fn(usize) -> Kernel,
-    pub memory: fn(usize) -> Kernel,
+    /// None where there is but one way.
+    pub memory: Option<fn(usize) -> Kernel>,
+}
+
+/// One that does much arithmetic and one that does little.
+const fn two(math: fn(usize) -> Kernel, memory: fn(usize) -> Kernel) -> Families {
+    Families { math, memory: Some(memory) }
+}
+
+const fn one(of: fn(usize) -> Kernel) -> Families {
+    Families { math: of, memory: None }
 }
 
 const ELEMENTS: &[usize] =
     &[1 << 4, 1 << 6, 1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26];
 
+/// Sides of matrices, x8 in arithmetic each.
+const SIDES: &[usize] = &[2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
+
+/// Lengths of a single row: few, since kernels of their own are compiled for many of them.
+pub(super) const LENGTHS: &[usize] = &[1 << 4, 1 << 8, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
+
+const fn probe(class: Class, sizes: &'static [usize], usual: Families) -> Probe {
+    Probe { class, sizes, usual, one_row: None }
+}
+
+const fn of_rows(class: Class, usual: Families, one_row: Families) -> Probe {
+    Probe { one_row: Some(one_row), ..probe(class, ELEMENTS, usual) }
+}
+
 pub(super) const PROBES: &[Probe] = &[
-    Probe { class: Class::Map, sizes: ELEMENTS, math: gelus, memory: add },
-    Probe { class: Class::Reduce, sizes: ELEMENTS, math: sum_of_gelus, memory: sum },
-    Probe { class: Class::Scan, sizes: ELEMENTS, math: running_sum, memory: running_sum },
-    Probe { class: Class::RowWise, sizes: ELEMENTS, math: softmax, memory: norm },
-    Probe {
-        class: Class::MatMul,
-        sizes: &[2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
-        math: square,
-        memory: thin,
-    },
-    Probe {
-        class: Class::MatMulBf16,
-        sizes: &[2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
-        math: square_of_bf16,
-        memory: thin_of_bf16,
-    },
-    Probe {
-        class: Class::MatMulInt,
-        sizes: &[2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
-        math: square_of_bytes,
-        memory: thin_of_bytes,
-    },
-    Probe { class: Class::Conv, sizes: &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512], math: images, memory: depthwise },
-    Probe { class: Class::Attention, sizes: &[16, 64, 256, 1024, 4096], math: heads, memory: decoding },
-    Probe { class: Class::Sort, sizes: ELEMENTS, math: sort, memory: sort_short },
-    Probe { class: Class::Gather, sizes: ELEMENTS, math: gather, memory: gather },
-    Probe { class: Class::Scatter, sizes: ELEMENTS, math: scatter, memory: scatter },
+    probe(Class::Map, ELEMENTS, two(gelus, add)),
+    of_rows(
+        Class::Reduce,
+        two(|n| reduce(sides(n), heavy()), |n| reduce(sides(n), light())),
+        two(|n| reduce((1, n), heavy()), |n| reduce((1, n), light())),
+    ),
+    of_rows(Class::Scan, one(|n| running_sum(sides(n))), one(|n| running_sum((1, n)))),
+    of_rows(
+        Class::RowWise,
+        two(|n| row_wise(sides(n), RowWise::Softmax), |n| row_wise(sides(n), NORM)),
+        two(|n| row_wise((1, n), RowWise::Softmax), |n| row_wise((1, n), NORM)),
+    ),
+    probe(Class::MatMul, SIDES, two(square, thin)),
+    probe(Class::MatMulBf16, SIDES, two(square_of_bf16, thin_of_bf16)),
+    probe(Class::MatMulInt, SIDES, two(square_of_bytes, thin_of_bytes)),
+    probe(Class::Conv, &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512], two(images, depthwise)),
+    probe(Class::Attention, &[16, 64, 256, 1024, 4096], two(heads, decoding)),
+    // Rows of four are hardly more than copied.
+    of_rows(Class::Sort, two(|n| sorted(sides(n)), |n| sorted((n / 4, 4))), one(|n| sorted((1, n)))),
+    probe(Class::Gather, ELEMENTS, one(gather)),
+    probe(Class::Scatter, ELEMENTS, one(scatter)),
 ];
 
 /// The least a launch can do.
@@ -84,8 +110,11 @@ fn sides(n: usize) -> (usize, usize) {
     (rows, n / rows)
 }
 
-fn reduce(n: usize, pre: Expr) -> Kernel {
-    let (rows, columns) = sides(n);
+fn light() -> Expr {
+    Expr::identity(DType::F32)
+}
+
+fn reduce((rows, columns): (usize, usize), pre: Expr) -> Kernel {
     Kernel::Reduce(ReduceRows {
         fold: Fold::Sum,
         outer: Shape::from(rows),
@@ -98,16 +127,7 @@ fn reduce(n: usize, pre: Expr) -> Kernel {
     })
 }
 
-fn sum(n: usize) -> Kernel {
-    reduce(n, Expr::identity(DType::F32))
-}
-
-fn sum_of_gelus(n: usize) -> Kernel {
-    reduce(n, heavy())
-}
-
-fn running_sum(n: usize) -> Kernel {
-    let (rows, length) = sides(n);
+fn running_sum((rows, length): (usize, usize)) -> Kernel {
     let input = dense(&[rows, length]);
     Kernel::Scan(ScanRows {
         fold: Fold::Sum,
@@ -119,8 +139,9 @@ fn running_sum(n: usize) -> Kernel {
     })
 }
 
-fn row_wise(n: usize, kind: RowWise) -> Kernel {
-    let (rows, length) = sides(n);
+const NORM: RowWise = RowWise::LayerNorm { epsilon: 1e-5 };
+
+fn row_wise((rows, length): (usize, usize), kind: RowWise) -> Kernel {
     Kernel::RowWise(RowWiseKernel {
         kind,
         outer: Shape::from(rows),
@@ -133,15 +154,7 @@ fn row_wise(n: usize, kind: RowWise) -> Kernel {
     })
 }
 
-fn softmax(n: usize) -> Kernel {
-    row_wise(n, RowWise::Softmax)
-}
-
-fn norm(n: usize) -> Kernel {
-    row_wise(n, RowWise::LayerNorm { epsilon: 1e-5 })
-}
-
-fn sorted(rows: usize, length: usize) -> Kernel {
+fn sorted((rows, length): (usize, usize)) -> Kernel {
     let indices = Operand::new(DType::I64, Layout::dense([rows, length]));
     Kernel::Sort(SortRows {
         outer: Shape::from(rows),
@@ -151,16 +164,6 @@ fn sorted(rows: usize, length: usize) -> Kernel {
         input: dense(&[rows, length]),
         outs: [dense(&[rows, length]), indices],
     })
-}
-
-fn sort(n: usize) -> Kernel {
-    let (rows, length) = sides(n);
-    sorted(rows, length)
-}
-
-/// Rows so short that they are hardly more than copied.
-fn sort_short(n: usize) -> Kernel {
-    sorted(n / 4, 4)
 }
 
 fn matmul([m, k, n]: [usize; 3], (dtype, precision): (DType, Precision), sums: DType) -> Kernel {
@@ -180,7 +183,7 @@ fn matmul([m, k, n]: [usize; 3], (dtype, precision): (DType, Precision), sums: D
     })
 }
 
-fn square(n: usize) -> Kernel {
+pub(super) fn square(n: usize) -> Kernel {
     matmul([n, n, n], (DType::F32, Precision::Highest), DType::F32)
 }
 

@@ -32,7 +32,33 @@ pub(super) struct Sample {
     pub wall: Duration,
 }
 
+/// How long a device is kept busy before it is measured: GPUs that idled take some tens of milliseconds to raise their clocks.
+const WAKING: Duration = Duration::from_millis(100);
+/// Runs shorter than this in all are repeated more often, which costs little.
+const BRIEF: Duration = Duration::from_millis(2);
+
 impl Bench<'_> {
+    /// Compiles kernels, which are not run.
+    pub fn compile(&self, kernels: impl Iterator<Item = Kernel>) -> Result<(), DeviceError> {
+        let mut slots = 0..;
+        let mut step = |kernel: Kernel| {
+            let inputs: Vec<usize> = slots.by_ref().take(kernel.inputs().len()).collect();
+            let outputs = slots.by_ref().take(kernel.outputs().len()).collect();
+            SegmentStep::Launch(Box::new(Launch { kernel, inputs, outputs, workspace: None }))
+        };
+        self.device.prepare(&Segment { steps: kernels.map(&mut step).collect() }).map(drop)
+    }
+
+    /// Keeps the device busy until it is as fast as it becomes: by the largest of these kernels that it does in a moment.
+    pub fn wake(&self, sized: fn(usize) -> Kernel) -> Result<(), DeviceError> {
+        let (started, mut size) = (Instant::now(), 64);
+        while self.device.supports(&sized(size)).is_ok() && started.elapsed() < WAKING {
+            let (one, _) = self.kernel(&sized(size), 1)?;
+            size = if one.wall < BRIEF { (2 * size).min(1024) } else { size };
+        }
+        Ok(())
+    }
+
     /// A segment of one launch of `kernel` and one of `times`, over data that was really written.
     pub fn kernel(&self, kernel: &Kernel, times: usize) -> Result<(Sample, Sample), DeviceError> {
         let mut buffers = Vec::new();
@@ -67,15 +93,22 @@ impl Bench<'_> {
         self.once_and_often(&SegmentStep::Launch(Box::new(launch)), &binding, times)
     }
 
-    /// A segment of one copy of `bytes` and one of `times`.
-    pub fn copy(&self, step: &SegmentStep, bytes: usize, times: usize) -> Result<(Sample, Sample), DeviceError> {
-        let buffers = vec![self.device.alloc(bytes as u64, MemoryKind::Resident)?];
+    /// A segment that brings `bytes` to the device once, and one that does so `times`.
+    pub fn upload(&self, bytes: usize, times: usize) -> Result<(Sample, Sample), DeviceError> {
         let uploads = vec![HostBytes::from_vec(vec![0x3Fu8; bytes])];
-        self.once_and_often(
-            step,
-            &Binding { buffers, uploads, reads: vec![ReadCell::new()], ..Binding::default() },
-            times,
-        )
+        let binding = Binding { buffers: vec![self.room(bytes)?], uploads, ..Binding::default() };
+        self.once_and_often(&SegmentStep::Upload { upload: 0, slot: 0 }, &binding, times)
+    }
+
+    /// A segment that brings `bytes` to the host once, where whoever wants them copies them to memory of its own, and one that
+    /// does so `times`.
+    pub fn download(&self, bytes: usize, times: usize) -> Result<(Sample, Sample), DeviceError> {
+        let binding = Binding { buffers: vec![self.room(bytes)?], reads: vec![ReadCell::new()], ..Binding::default() };
+        self.once_and_often(&SegmentStep::Download { slot: 0, bytes: bytes as u64, read: 0 }, &binding, times)
+    }
+
+    fn room(&self, bytes: usize) -> Result<Buffer, DeviceError> {
+        self.device.alloc(bytes as u64, MemoryKind::Resident)
     }
 
     /// In turns, so that both meet the same weather.
@@ -89,11 +122,16 @@ impl Bench<'_> {
         let works = [prepare(1)?, prepare(times)?];
         let mut runs = [Vec::new(), Vec::new()];
         let mut wall = Duration::ZERO;
+        let mut arrived = Vec::new();
         // The first round compiles and touches memory; it is thrown away.
-        for round in 0..=self.effort.repeats {
+        let begun = Instant::now();
+        for round in 0..=4 * self.effort.repeats {
+            if round > self.effort.repeats && begun.elapsed() > BRIEF {
+                break;
+            }
             for (work, runs) in works.iter().zip(&mut runs) {
                 let started = Instant::now();
-                let run = self.run(work, binding)?;
+                let run = self.run(work, binding, &mut arrived)?;
                 if round > 0 {
                     wall = wall.max(started.elapsed());
                     runs.push(run);
@@ -107,12 +145,21 @@ impl Bench<'_> {
         Ok((summary(one, wall), summary(many, wall)))
     }
 
-    /// Seconds from submit to done, and until submit returned, on the device's clock.
-    fn run(&self, work: &Arc<dyn Prepared>, binding: &Binding) -> Result<(f64, f64), DeviceError> {
+    /// Seconds from submit to done, and until submit returned, on the device's clock. What came is copied to `arrived`.
+    fn run(
+        &self,
+        work: &Arc<dyn Prepared>,
+        binding: &Binding,
+        arrived: &mut Vec<u8>,
+    ) -> Result<(f64, f64), DeviceError> {
         let before = self.device.now();
         let ticket = self.device.submit(work, binding.clone(), Lane::Compute, &[])?;
         let submitted = self.device.now();
         self.device.wait(ticket, limit())?;
+        if let Some(bytes) = binding.reads.first().and_then(ReadCell::take) {
+            arrived.resize(bytes.len(), 0);
+            self.device.copy_on_host(&bytes, arrived);
+        }
         Ok((seconds(before, self.device.now()), seconds(before, submitted)))
     }
 

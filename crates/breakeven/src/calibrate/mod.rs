@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use breakeven_device::{Device, DeviceError, DeviceInfo, HostBytes, SegmentStep};
+use breakeven_device::{Device, DeviceError, DeviceInfo, DeviceKind, HostBytes};
 use breakeven_ir::Kernel;
-use breakeven_plan::{ClassCurves, Cost, Curve, DeviceProfile, Knot, Profile, Trust, class_name};
+use breakeven_plan::{ClassCurves, Cost, Curve, DeviceProfile, Knot, Mix, Profile, Trust, class_name};
 
-use kernels::Probe;
+use kernels::{Families, Probe};
 use measure::{Bench, Sample};
 
 /// What a calibration may cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Repeats of each measurement; the lower quartile counts.
+    /// Repeats of each measurement, and four times as many of short ones; the lower quartile counts.
     pub repeats: usize,
     /// Sizes grow no further once one run takes this long.
     pub longest: Duration,
@@ -70,15 +70,19 @@ pub fn measure(device: &Arc<dyn Device>, effort: Effort) -> Result<DeviceProfile
     let mut profile = unmeasured(device.info());
     // First, since everything else depends on it.
     profile.tuning = device.tune(effort.largest_bytes as u64)?;
+    if !device.caps().host_memory && device.info().kind != DeviceKind::Software {
+        compile(&bench)?;
+        bench.wake(kernels::square)?;
+    }
     overheads(&bench, &mut profile)?;
     if !device.caps().host_memory {
-        profile.upload = link(&bench, true)?;
-        profile.download = link(&bench, false)?;
+        let fixed = profile.submit.seconds + profile.sync.seconds;
+        profile.upload = link(&bench, fixed, true)?;
+        profile.download = link(&bench, fixed, false)?;
     }
     for probe in kernels::PROBES {
-        let dispatch = profile.dispatch.seconds;
-        let (math, memory) = (curve(&bench, dispatch, probe, true)?, curve(&bench, dispatch, probe, false)?);
-        profile.classes.insert(class_name(probe.class).to_owned(), ClassCurves { math, memory });
+        let curves = class(&bench, profile.dispatch.seconds, probe)?;
+        profile.classes.insert(class_name(probe.class).to_owned(), curves);
     }
     profile.trust = effort.trust;
     Ok(profile)
@@ -102,8 +106,31 @@ pub(crate) fn measure_custom(
             }
         }
     }
-    let curve = |knots| Curve::new(knots).expect("sizes are different and times positive");
-    Ok(ClassCurves { math: curve(math), memory: curve(memory) })
+    Ok(ClassCurves { math: line(math), memory: line(memory), ..ClassCurves::default() })
+}
+
+/// Has a GPU compile all that is measured, several kernels at once: while it waits for that, it lowers its clock.
+fn compile(bench: &Bench<'_>) -> Result<(), DeviceError> {
+    let most = kernels::PROBES.iter().map(|probe| probe.sizes.len()).max().unwrap_or(0);
+    let families = |probe: &'static Probe| {
+        let one_row = probe.one_row.map(|of_one| (of_one, kernels::LENGTHS));
+        [(probe.usual, probe.sizes)].into_iter().chain(one_row)
+    };
+    for nth in 0..most {
+        let of = |(families, sizes): (Families, &[usize])| {
+            let size = sizes.get(nth).copied();
+            let ways = [Some(families.math), families.memory];
+            size.map(|size| ways.into_iter().flatten().map(move |of| of(size))).into_iter().flatten()
+        };
+        let all = kernels::PROBES.iter().flat_map(families).flat_map(of);
+        bench.compile(all.filter(|kernel| is_measured(bench, kernel)))?;
+    }
+    Ok(())
+}
+
+/// False for what is too large for this effort, and for what the device cannot run.
+fn is_measured(bench: &Bench<'_>, kernel: &Kernel) -> bool {
+    kernel.work().bytes as usize <= 3 * bench.effort.largest_bytes && bench.device.supports(kernel).is_ok()
 }
 
 /// Submit, dispatch and sync, from the smallest launch.
@@ -120,46 +147,73 @@ fn overheads(bench: &Bench<'_>, profile: &mut DeviceProfile) -> Result<(), Devic
     Ok(())
 }
 
-/// Seconds of a copy against its bytes.
-fn link(bench: &Bench<'_>, up: bool) -> Result<Curve, DeviceError> {
+/// Seconds of a copy against its bytes, without what every submission costs. A lone copy has nothing to overlap with: what one
+/// more of many adds is less.
+fn link(bench: &Bench<'_>, fixed: f64, up: bool) -> Result<Curve, DeviceError> {
     let mut knots = Vec::new();
     let mut bytes = 1 << 10;
     while bytes <= bench.effort.largest_bytes {
-        let read = SegmentStep::Download { slot: 0, bytes: bytes as u64, read: 0 };
-        let step = if up { SegmentStep::Upload { upload: 0, slot: 0 } } else { read };
-        let (one, many) = bench.copy(&step, bytes, STEPS)?;
-        knots.push(knot(bytes as f64, step_seconds(&one, &many), &one));
+        let (one, many) = if up { bench.upload(bytes, STEPS)? } else { bench.download(bytes, STEPS)? };
+        knots.push(knot(bytes as f64, step_seconds(&one, &many).max(one.seconds - fixed), &one));
         if one.wall >= bench.effort.longest {
             break;
         }
         bytes *= 4;
     }
-    Ok(Curve::new(knots).expect("sizes are different and times positive"))
+    Ok(line(knots))
 }
 
-/// Seconds of a kernel against its arithmetic or its bytes, without what every launch costs.
-fn curve(bench: &Bench<'_>, dispatch: f64, probe: &Probe, math: bool) -> Result<Curve, DeviceError> {
-    let mut knots: Vec<Knot> = Vec::new();
-    for &size in probe.sizes {
-        let kernel = if math { (probe.math)(size) } else { (probe.memory)(size) };
-        let work = kernel.work();
-        let at = if math { work.flops } else { work.bytes };
-        let too_large = work.bytes as usize > 3 * bench.effort.largest_bytes;
-        if at == 0 || too_large || bench.device.supports(&kernel).is_err() {
+/// What was measured of kernels of one kind and many sizes.
+struct Family {
+    by_flops: Curve,
+    by_bytes: Curve,
+    mix: Curve,
+}
+
+/// Times of a class, without what every launch costs.
+fn class(bench: &Bench<'_>, dispatch: f64, probe: &Probe) -> Result<ClassCurves, DeviceError> {
+    let of = |families: Families, sizes: &[usize]| -> Result<ClassCurves, DeviceError> {
+        let math = family(bench, dispatch, sizes, families.math)?;
+        let other = families.memory.map(|memory| family(bench, dispatch, sizes, memory)).transpose()?;
+        let mix = other.as_ref().map(|memory| Mix { math: math.mix, memory: memory.mix.clone() });
+        let memory = other.map_or(math.by_bytes, |memory| memory.by_bytes);
+        Ok(ClassCurves { math: math.by_flops, memory, mix, one_row: None })
+    };
+    let one_row = probe.one_row.map(|of_one| of(of_one, kernels::LENGTHS)).transpose()?.map(Box::new);
+    Ok(ClassCurves { one_row, ..of(probe.usual, probe.sizes)? })
+}
+
+/// Seconds of kernels against their arithmetic and against their bytes, without what every launch costs; and their arithmetic
+/// against their bytes.
+fn family(bench: &Bench<'_>, dispatch: f64, sizes: &[usize], of: fn(usize) -> Kernel) -> Result<Family, DeviceError> {
+    let (mut by_flops, mut by_bytes, mut mix) = (Vec::new(), Vec::new(), Vec::new());
+    for &size in sizes {
+        let kernel = of(size);
+        if !is_measured(bench, &kernel) {
             break;
         }
+        let work = kernel.work();
         let (one, many) = bench.kernel(&kernel, STEPS)?;
-        knots.push(knot(at as f64, step_seconds(&one, &many) - dispatch, &one));
+        let at = |size: u64| knot(size as f64, step_seconds(&one, &many) - dispatch, &one);
+        by_bytes.push(at(work.bytes));
+        if work.flops > 0 {
+            by_flops.push(at(work.flops));
+            mix.push(Knot::new(work.bytes as f64, work.flops as f64));
+        }
         if one.wall >= bench.effort.longest {
             break;
         }
     }
-    Ok(Curve::new(knots).expect("sizes are different and times positive"))
+    Ok(Family { by_flops: line(by_flops), by_bytes: line(by_bytes), mix: line(mix) })
 }
 
 /// What one more step costs: the difference cancels everything that a batch costs once, however that drifts.
 fn step_seconds(one: &Sample, many: &Sample) -> f64 {
     (many.seconds - one.seconds) / (STEPS - 1) as f64
+}
+
+fn line(knots: Vec<Knot>) -> Curve {
+    Curve::new(knots).expect("sizes are different and times positive")
 }
 
 fn knot(at: f64, seconds: f64, sample: &Sample) -> Knot {

@@ -34,7 +34,7 @@ pub fn hopeless() -> DeviceProfile {
 
 /// Everything at `rate` a second.
 pub fn rates(rate: f64) -> DeviceProfile {
-    let fast = || ClassCurves { math: Curve::rate(rate), memory: Curve::rate(rate) };
+    let fast = || ClassCurves { math: Curve::rate(rate), memory: Curve::rate(rate), ..ClassCurves::default() };
     let classes = [
         "map",
         "reduce",

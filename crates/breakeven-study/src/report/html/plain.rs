@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::{CellSummary, Run, Source, Status, Summary};
+use crate::units::time;
+use crate::{CellSummary, Regretted, Run, Source, Status, Summary};
 
 /// The essentials of all runs.
 pub fn tables(summary: &Summary) -> String {
@@ -23,6 +24,11 @@ fn write_run(text: &mut String, run: &Run) -> std::fmt::Result {
         [row.operation.clone(), row.dtype.clone(), mode, row.cpu.clone(), row.gpu.clone(), row.verdict.clone()]
     });
     write_table(text, "Break-even points", ["Operation", "Dtype", "Mode", "CPU", "GPU", "Verdict"], verdicts)?;
+    if let Some(regret) = &run.regret {
+        writeln!(text, "<p>The engine’s own choice: {}.</p>", escaped(&regret.verdict))?;
+        let heads = ["Operation", "Shape", "Mode", "It chose", "Measured", "Best by hand", "Measured"];
+        write_table(text, "Where the automatic choice was wrong or slow", heads, regret.rows.iter().map(choice_row))?;
+    }
     let failures = run.cells.iter().filter(|cell| cell.status != Status::Ok).map(failure_row);
     write_table(text, "What failed", ["Operation", "Shape", "Device", "Mode", "Outcome", "Why"], failures)?;
     write_table(text, "How it was measured", ["What", "Value"], facts(run).into_iter())
@@ -34,6 +40,12 @@ fn note_of(source: Source) -> Option<&'static str> {
         Source::Published => Some("Published figures, not measured here."),
         Source::Simulated => Some("Simulated data: no machine was measured."),
     }
+}
+
+fn choice_row(row: &Regretted) -> [String; 7] {
+    let (mode, chose) = (row.mode.to_string(), row.chose.clone().unwrap_or_else(|| "not told".into()));
+    let shape = format!("{} {}", row.shape, row.dtype);
+    [row.operation.clone(), shape, mode, chose, time(row.chose_ns), row.best.clone(), time(row.best_ns)]
 }
 
 fn failure_row(cell: &CellSummary) -> [String; 6] {

@@ -28,7 +28,7 @@ function noiseBanner(study) {
 }
 
 function oneSentence(operation, where, rows, isWon, noun) {
-  if (rows.length === 1) return `${operation}, ${where}: ${rows[0].verdict}.`;
+  if (rows.length === 1) return `${operation}, ${where}: ${verdictText(rows[0])}.`;
   return isWon ? `The ${noun} wins ${operation} once it is large enough, ${where}.` : `No ${noun} wins ${operation} for good, ${where}.`;
 }
 
@@ -129,24 +129,27 @@ function verdictRow(study, choice, { group, row, again }, interval) {
     h("div", { class: "who" }, h("div", { class: again ? "unseen" : null }, h("strong", {}, row.operation), kind && h("span", { class: "kind" }, ` ${kind}`)),
       h("div", { class: "gpu" }, markerIcon(lookOf(study, row.gpu)), row.gpu, study.runs.length > 1 && h("div", {}, runName(group.run)))),
     stripChart(study, group, row, interval),
-    h("p", { class: "verdict" }, sentence(row.verdict)));
+    h("p", { class: "verdict" }, sentence(verdictText(row))));
 }
 
 // The devices, and what they are where all runs agree.
 function hardwareLegend(study, devices) {
-  const names = (device) => unique(study.runs.map((run) => hardwareOf(run, device)).filter(Boolean));
+  // Merged runs call devices by their hardware.
+  const names = (device) => unique(study.runs.map((run) => hardwareOf(run, device)).filter((name) => name && !device.includes(name)));
   return h("ul", { class: "legend" }, devices.map((device) =>
     h("li", {}, markerIcon(lookOf(study, device)), h("span", {}, device, names(device).length === 1 && `, ${names(device)[0]}`))));
 }
 
 function answerSection(study, choice, node) {
   const groups = rowGroups(study, choice);
-  replace(node, headline(study, groups));
+  replace(node, headline(study, groups), choiceLines(study));
   if (groups.length === 0) return node;
   const entries = groups.flatMap((group, at) => group.items.map((row, index) =>
     ({ group, row, again: index > 0 || (at > 0 && isSameKind(groups[at - 1], group)) })));
   const rows = entries.map((entry) => entry.row);
-  const ends = rows.flatMap((row) => row.range);
+  // No size was measured on both: such a row has no range.
+  const ends = rows.flatMap((row) => (row.range[1] > 0 ? row.range : []));
+  if (ends.length === 0) ends.push(1, 10);
   const [low, high] = [Math.min(...ends), Math.max(...ends)];
   const interval = high > low ? [Math.max(low, 1), high] : [Math.max(low, 1) / 2, high * 2];
   const devices = study.choices.device.filter((device) => rows.some((row) => row.cpu === device || row.gpu === device));

@@ -26,7 +26,7 @@ function markerIcon(look) {
 
 function legend(study, devices) {
   return h("ul", { class: "legend" },
-    devices.map((device) => h("li", {}, markerIcon(lookOf(study, device)), h("span", {}, device))));
+    devices.map((device) => h("li", {}, markerIcon(lookOf(study, device)), h("span", {}, deviceText(device)))));
 }
 
 // Axes and grid; `x` and `y` have `interval`, `text`, `title`. The chart is drawn into `plot`.

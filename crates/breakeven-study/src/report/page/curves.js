@@ -181,7 +181,7 @@ function curvesSection(study, choice, grid, fixed) {
     const mine = rows.filter((other) => isSame(other) && other.run === group.run).flatMap((other) => other.items);
     const devices = study.choices.device.filter((device) => group.items.some((cell) => cell.device === device));
     return panel(study, group,
-      mine.map((row) => h("p", { class: "verdict" }, mine.length > 1 && markerIcon(lookOf(study, row.gpu)), sentence(row.verdict))),
+      mine.map((row) => h("p", { class: "verdict" }, mine.length > 1 && markerIcon(lookOf(study, row.gpu)), sentence(verdictText(row)))),
       curvesChart(study, group, mine, axesOf(groups.filter(isSame)), width), legend(study, devices));
   });
   return grid;

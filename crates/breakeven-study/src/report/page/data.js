@@ -105,6 +105,16 @@ function hardwareOf(run, device) {
   return (isCpu(run, device) && cpu) || (entry && entry.device) || "";
 }
 
+// The finding of a row as it reads in a page, where nobody said before what there is none of.
+function verdictText(row) {
+  return row.verdict.replace(/^none in /, "no break-even in ");
+}
+
+// What a device is called where there is room for it.
+function deviceText(device) {
+  return device === "auto" ? "auto, breakeven’s own choice" : device;
+}
+
 function isTimed(cell) {
   return cell.status === "ok" && isNumber(cell.q1_ns) && cell.q1_ns > 0;
 }

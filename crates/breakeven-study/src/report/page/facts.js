@@ -58,7 +58,13 @@ function targetColumns(study) {
 function targetsSection(study, choice, node) {
   const targets = study.runs.filter((run) => choice.run.has(run.id)).flatMap((run) => (run.targets || []).map((target) => ({ ...target, run })));
   if (targets.length === 0) return replace(node, h("p", { class: "nothing" }, "No claim was held against this data."));
-  return replace(node, sortableTable(targetColumns(study), targets, "Claims of others, held against the rows of this report."));
+  const isAnswered = (target) => metText(target)[0] !== "unknown";
+  const [answered, open] = [targets.filter(isAnswered), targets.filter((target) => !isAnswered(target))];
+  return replace(node,
+    answered.length > 0 ? sortableTable(targetColumns(study), answered, "Claims of others, held against the rows of this report.")
+      : h("p", { class: "nothing" }, "No row of this report answers a claim of others: it has other operations, sizes or devices."),
+    open.length > 0 && h("details", {}, h("summary", {}, `${plural(open.length, "claim")} that no row answers`),
+      sortableTable(targetColumns(study), open, "What would have to be measured stands in each claim.")));
 }
 
 function known(value) {
@@ -104,6 +110,7 @@ function runFacts(run) {
     ["Started", known(manifest.started)],
     ["Version", known(manifest.version)],
     ["Arguments", h("code", {}, (manifest.arguments || []).join(" ") || "none")],
+    ...(run.resumed || []).map((by) => [`Gone on with ${by.started}`, h("code", {}, by.arguments.join(" "))]),
     ["Seed", known(manifest.seed)],
     ["Fingerprint", h("code", {}, known(manifest.fingerprint))],
   ];

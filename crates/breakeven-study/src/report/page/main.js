@@ -10,12 +10,16 @@ const SECTIONS = [
       + "A shaded strip is the 95% interval of a crossing, a cross a cell that failed.",
   },
   { id: "break-even", title: "Break-even points", draw: breakEvenSection },
+  { id: "choice", title: "Breakeven’s own choice", when: (study) => study.runs.some(choiceText), draw: choiceSection },
   { id: "winners", title: "Fastest run at each size", when: (study) => study.runs.length > 1, draw: winnersSection },
   {
     id: "parts", title: "Where the time goes", grid: true, draw: barsSection,
     caption: "Lower quartile of each part, as measured. What was not measured is said, never estimated.",
   },
-  { id: "roofline", title: "Against the ceilings", grid: true, draw: roofSection },
+  {
+    id: "roofline", title: "Against the ceilings", grid: true, draw: roofSection,
+    caption: "How near each cell comes to the most that its device reached: to arithmetic, memory, or the way between host and device.",
+  },
   {
     id: "predicted", title: "Predicted and measured", grid: true, draw: scatterSection,
     caption: "On the line the profile foretold the time exactly; the shaded part is within 1.25 times.",

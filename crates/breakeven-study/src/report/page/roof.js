@@ -7,12 +7,15 @@ const ROOFS = {
     takes: (study, cell) => study.cpus.includes(cell.device)
       || cell.mode === "resident" || cell.mode === "kernel" || cell.mode.startsWith("chain"),
     slopes: (ceiling) => [["memory", ceiling.bytes_per_s]],
+    bytes: (cell) => cell.bytes,
   },
   transfer: {
     title: "Transfer roofline",
-    caption: "Data comes from the host. The slopes are the way up (solid) and the way back (dashed), measured in the same run.",
+    caption: "Data comes from the host: work for each byte that is copied. The slopes are the way up (solid) and the way back (dashed), measured in the same run.",
     takes: (study, cell) => !study.cpus.includes(cell.device) && ["host", "upload", "first", "cold"].includes(cell.mode),
     slopes: (ceiling) => [["upload", ceiling.upload_bytes_per_s], ["read back", ceiling.read_bytes_per_s]],
+    // Runs of older versions do not tell what was copied: there it is what kernels read and write.
+    bytes: (cell) => (cell.copied ? cell.copied.upload_bytes + cell.copied.read_bytes : cell.bytes),
   },
 };
 
@@ -25,12 +28,14 @@ function roofCells(study, choice, run, roof) {
 }
 
 // Where a cell lies: work for each byte, and work for each second.
-function roofPoint(cell) {
-  return { cell, x: cell.flops / cell.bytes, y: cell.flops / (cell.q1_ns / 1e9) };
+function roofPoint(cell, roof) {
+  return { cell, x: cell.flops / roof.bytes(cell), y: cell.flops / (cell.q1_ns / 1e9) };
 }
 
 function roofFacts(point, ceiling, roof) {
+  const { copied } = point.cell;
   const facts = [["mode", modeText(point.cell.mode)], ["reached", rateText(point.y, "FLOP/s")], ["work", `${threeDigits(point.x)} FLOP a byte`]];
+  if (copied && roof === ROOFS.transfer) facts.push(["copied", `${bytesText(copied.upload_bytes)} up, ${bytesText(copied.read_bytes)} back`]);
   for (const [name, bandwidth] of ceiling ? roof.slopes(ceiling) : []) {
     if (!isNumber(bandwidth)) continue;
     const limit = Math.min(bandwidth * point.x, isNumber(ceiling.flops) ? ceiling.flops : Infinity);
@@ -91,7 +96,7 @@ function ceilingList(study, ceilings, roof) {
 
 function roofPanel(study, choice, run, roof, width) {
   const cells = roofCells(study, choice, run, roof);
-  const points = cells.filter((cell) => cell.flops > 0 && cell.bytes > 0).map(roofPoint);
+  const points = cells.filter((cell) => cell.flops > 0 && roof.bytes(cell) > 0).map((cell) => roofPoint(cell, roof));
   const left = cells.length - points.length;
   const devices = unique(cells.map((cell) => cell.device));
   const ceilings = (run.ceilings || []).filter((ceiling) => devices.includes(ceiling.device));
@@ -107,7 +112,9 @@ function roofSection(study, choice, grid, fixed) {
   replace(grid);
   const width = panelWidth(grid, fixed);
   for (const run of study.runs.filter((run) => choice.run.has(run.id))) {
-    grid.append(roofPanel(study, choice, run, ROOFS.memory, width), roofPanel(study, choice, run, ROOFS.transfer, width));
+    // A panel that says that it is empty helps only where the other one is, too.
+    const drawn = Object.values(ROOFS).filter((roof) => roofCells(study, choice, run, roof).length > 0);
+    for (const roof of drawn.length > 0 ? drawn : [ROOFS.memory]) grid.append(roofPanel(study, choice, run, roof, width));
   }
   return grid;
 }

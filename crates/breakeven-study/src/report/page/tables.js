@@ -73,7 +73,7 @@ function breakEvenColumns(study) {
     { name: "GPU wins from", number: true, by: (row) => row.wins_from, text: (row) => (isNumber(row.wins_from) ? countText(row.wins_from) : "never") },
     { name: "Within 5%", number: true, by: (row) => (row.band ? row.band[0] : null), text: (row) => (row.band ? row.band.map(aboutText).join(" to ") : "–") },
     { name: "GPU-BLOB threshold", number: true, by: (row) => row.gpu_blob, text: (row) => (isNumber(row.gpu_blob) ? countText(row.gpu_blob) : "none") },
-    { name: "Measured", by: (row) => row.range[0], text: (row) => row.range.map(countText).join(" to ") },
+    { name: "Measured", by: (row) => row.range[0], text: (row) => (row.range[1] > 0 ? row.range.map(countText).join(" to ") : "none on both") },
   ];
 }
 
@@ -83,6 +83,19 @@ function breakEvenSection(study, choice, node) {
   return replace(node, sortableTable(breakEvenColumns(study), rows,
     "Where the faster device changes. “GPU wins from” is the smallest measured size from which the GPU wins at all larger ones; "
     + "GPU-BLOB’s threshold passes over one size that is slower if a neighbour is not."));
+}
+
+// Each part that was measured, as it was: bars draw the same.
+function partsText(cell) {
+  const known = PARTS.filter((name) => isNumber((cell.parts || {})[`${name}_ns`]));
+  return known.map((name) => `${PART_NAMES[name]} ${timeText(cell.parts[`${name}_ns`])}`).join(", ") || "–";
+}
+
+// Plans and pipelines that calls had to make: warm calls make none.
+function madeText(cell) {
+  if (!cell.made) return "–";
+  const pipelines = isNumber(cell.made.pipelines) ? `, ${plural(cell.made.pipelines, "pipeline")}` : "";
+  return `${plural(cell.made.plans, "plan")}${pipelines} in ${plural(cell.made.calls, "call")}`;
 }
 
 function cellColumns(study) {
@@ -100,11 +113,14 @@ function cellColumns(study) {
     time("Fastest", "min_ns"), time("Lower quartile", "q1_ns"), time("Median", "median_ns"), time("P90", "p90_ns"), time("P99", "p99_ns"),
     { name: "FLOP/s", number: true, by: (cell) => perSecond(cell, "flops"), text: (cell) => rateText(perSecond(cell, "flops"), "") },
     { name: "B/s", number: true, by: (cell) => perSecond(cell, "bytes"), text: (cell) => rateText(perSecond(cell, "bytes"), "") },
+    { name: "Parts", text: partsText },
     { name: "Samples", number: true, by: (cell) => cell.samples, text: (cell) => countText(cell.samples) },
     { name: "Dropped", number: true, by: (cell) => cell.dropped, text: (cell) => countText(cell.dropped) },
     { name: "Warm-up", text: (cell) => cell.warm_up || "–" },
     { name: "Stopped by", text: (cell) => cell.stop || "–" },
     { name: "Pool", text: (cell) => (cell.pool ? `${countText(cell.pool.hits)} hits, ${countText(cell.pool.misses)} misses, ${bytesText(cell.pool.bytes)}` : "–") },
+    { name: "Copied", text: (cell) => (cell.copied ? `${bytesText(cell.copied.upload_bytes)} up, ${bytesText(cell.copied.read_bytes)} back` : "–") },
+    { name: "Made", text: madeText },
     { name: "Ran", text: (cell) => cell.ran || "–" },
     { name: "Checksum", text: (cell) => cell.checksum || "–" },
     { name: "Remarks", text: (cell) => [...(cell.flags || []), cell.why].filter(Boolean).join("; ") || "–" },

@@ -27,7 +27,7 @@ function winnerOf(study, contest) {
   const factor = second.cell.q1_ns / first.cell.q1_ns;
   const [upper, lower] = [first.cell.interval_ns?.[1], second.cell.interval_ns?.[0]];
   const overlap = isNumber(upper) && isNumber(lower) && upper >= lower;
-  return factor < TIE || overlap ? { text: "too close to say", factor } : { text: first.run.id, factor };
+  return factor < TIE || overlap ? { text: "too close to say", factor } : { text: `${first.cell.device} of ${first.run.id}`, factor };
 }
 
 function winnerColumns(study, choice) {
@@ -44,7 +44,7 @@ function winnerColumns(study, choice) {
       by: (contest) => time(contest, run),
       text: (contest) => timeText(time(contest, run)),
       node: (contest) => (contest.best.has(run.id)
-        ? h("span", { class: "device" }, markerIcon(lookOf(study, contest.best.get(run.id).device)), timeText(time(contest, run))) : "–"),
+        ? h("span", { class: "device" }, markerIcon(lookOf(study, contest.best.get(run.id).device)), `${timeText(time(contest, run))}, ${contest.best.get(run.id).device}`) : "–"),
     })),
     { name: "Fastest", short: true, text: (contest) => winnerOf(study, contest).text },
     { name: "By", number: true, by: (contest) => winnerOf(study, contest).factor, text: (contest) => timesText(winnerOf(study, contest).factor) },

@@ -1,4 +1,5 @@
-//! One invocation to a row, for short rows and for rows whose neighbours lie nearer than their elements.
+//! One invocation to a row, for short rows and for rows whose neighbours lie nearer than their elements; several to one, in slices,
+//! where rows are too few to keep a device busy: each waits for its memory alone.
 
 use super::super::Dispatch;
 use super::{Stage, algebra};
@@ -14,17 +15,34 @@ pub(super) fn dispatch(stage: &Stage<'_>, is_terse: bool) -> Dispatch {
     let bound = stage.begin(&mut shader);
     let algebra = algebra::write(&mut shader, stage);
     algebra::write_value(&mut shader, stage, &algebra);
-    let step = algebra::add(stage, "part", "f_value(o, i)", "i");
-    let main = format!(
-        "{}var a = f_unit();\nfor (var b = first; b < last; b += {BLOCK}u) {{\nvar part = f_unit();\n\
-         let stop = min(b + {BLOCK}u, last);\nvar i = b;\n{}\
-         for (; i < stop; i += 1u) {{ {step} }}\na = f_join(a, part);\n}}\n{}",
-        start(stage),
-        if stage.length > BLOCK as usize && !is_terse { several(stage) } else { String::new() },
-        stage.finish(&algebra.fields, &algebra.done)
-    );
+    let finish = stage.finish(&algebra.fields, &algebra.done);
+    let fold = fold(stage, is_terse);
+    let columns = GROUP / stage.slices as u32;
+    let main = if stage.slices == 1 {
+        format!("{}{fold}{finish}", start(stage))
+    } else {
+        shader.shared("slices", &format!("array<{}, {GROUP}>", algebra.kind));
+        format!(
+            "{}{}{fold}{}if is_row && slice == 0u {{\na = slices[lid];\n{finish}}}\n",
+            sliced_start(columns),
+            slice(stage),
+            joined(columns)
+        )
+    };
     let (text, args) = shader.finish(&main);
-    Dispatch { text, args, bound, groups: stage.count().div_ceil(u64::from(GROUP)), members: 1 }
+    Dispatch { text, args, bound, groups: stage.count().div_ceil(u64::from(columns)), members: 1 }
+}
+
+/// Writes the loops that fold the elements from `first` to `last` into `a`.
+fn fold(stage: &Stage<'_>, is_terse: bool) -> String {
+    let step = algebra::add(stage, "part", "f_value(o, i)", "i");
+    let is_long = stage.chunk.min(stage.length) / stage.slices >= BLOCK as usize;
+    format!(
+        "var a = f_unit();\nfor (var b = first; b < last; b += {BLOCK}u) {{\nvar part = f_unit();\n\
+         let stop = min(b + {BLOCK}u, last);\nvar i = b;\n{}\
+         for (; i < stop; i += 1u) {{ {step} }}\na = f_join(a, part);\n}}\n",
+        if is_long && !is_terse { several(stage) } else { String::new() },
+    )
 }
 
 /// The loop that loads several elements before it adds the first.
@@ -37,11 +55,45 @@ fn several(stage: &Stage<'_>) -> String {
 
 /// Which row, and which part of it. Neighbouring invocations take neighbouring rows.
 pub(super) fn start(stage: &Stage<'_>) -> String {
-    let whole = if stage.chunks() == 1 {
-        "let o = n;\nlet r = n;\nlet first = 0u;\nlet last = args.length;\n"
+    let place = place(stage);
+    format!(
+        "let n = group * {GROUP}u + lid;\nif n >= args.rows {{ return; }}\n{place}let first = whole.x;\nlet last = whole.y;\n"
+    )
+}
+
+/// Writes the row `o` of the kernel and `r` of the stage that `n` stands for, and from where to where it goes, as `whole`.
+fn place(stage: &Stage<'_>) -> &'static str {
+    if stage.chunks() == 1 {
+        "let o = n;\nlet r = n;\nlet whole = vec2<u32>(0u, args.length);\n"
     } else {
-        "let o = n % args.outer;\nlet r = o * args.chunks + n / args.outer;\nlet first = (n / args.outer) * args.chunk;\n\
-         let last = min(first + args.chunk, args.length);\n"
-    };
-    format!("let n = group * {GROUP}u + lid;\nif n >= args.rows {{ return; }}\n{whole}")
+        "let o = n % args.outer;\nlet r = o * args.chunks + n / args.outer;\nlet begin = (n / args.outer) * args.chunk;\n\
+         let whole = vec2<u32>(begin, min(begin + args.chunk, args.length));\n"
+    }
+}
+
+/// Which row, where several invocations that are `columns` apart share one. None returns before the others have met.
+fn sliced_start(columns: u32) -> String {
+    format!(
+        "let slice = lid / {columns}u;\nlet at = group * {columns}u + lid % {columns}u;\nlet is_row = at < args.rows;\n\
+         let n = min(at, args.rows - 1u);\n"
+    )
+}
+
+/// Which part of it.
+fn slice(stage: &Stage<'_>) -> String {
+    let slices = stage.slices;
+    format!(
+        "{}let each = (whole.y - whole.x + {slices}u - 1u) / {slices}u;\nlet first = min(whole.x + slice * each, whole.y);\n\
+         let last = select(first, min(first + each, whole.y), is_row);\n",
+        place(stage)
+    )
+}
+
+/// Writes how the slices of each row join, halves at a time, in the first of them.
+fn joined(columns: u32) -> String {
+    format!(
+        "slices[lid] = a;\nworkgroupBarrier();\nfor (var half = {}u; half >= {columns}u; half /= 2u) {{\n\
+         if lid < half {{ slices[lid] = f_join(slices[lid], slices[lid + half]); }}\nworkgroupBarrier();\n}}\n",
+        GROUP / 2
+    )
 }

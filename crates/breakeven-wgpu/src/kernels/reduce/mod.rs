@@ -16,8 +16,12 @@ use crate::wgsl::{Access, Shader, Tensor, function};
 
 /// Elements of a row that one workgroup folds.
 const CHUNK: usize = 16_384;
-/// Fewest and most elements of a row that one invocation folds.
-const COLUMN_CHUNK: (usize, usize) = (64, 1024);
+/// Fewest and most elements of a row that one invocation folds where neighbours take neighbouring rows.
+const COLUMN_CHUNK: (usize, usize) = (32, 1024);
+/// Most invocations of a workgroup that share a row then: eight neighbours are what memory brings at once.
+const MOST_SLICES: usize = 32;
+/// Elements up to which one invocation folds more rather than leaving the rest to a second stage.
+const LONGEST_SLICE: usize = 128;
 /// Invocations to aim at where each folds a chunk by itself: enough of them for a large device to have its memory busy.
 const INVOCATIONS: usize = 1 << 17;
 
@@ -34,6 +38,8 @@ struct Stage<'a> {
     extras: usize,
     length: usize,
     chunk: usize,
+    /// Invocations that share a chunk where neighbours take neighbouring rows.
+    slices: usize,
     /// Elements of each chunk of the stage before it.
     before: usize,
     /// It folds what an earlier stage left.
@@ -64,12 +70,16 @@ pub(super) fn plan(
     }
     let rows = Rows::new(&k.outer, &k.inner, inputs);
     let across = length > 0 && (length <= 8 || rows.is_across());
-    let chunk = if across { column_chunk(length, k.outer.elements()) } else { CHUNK };
+    let (chunk, slices) = match across {
+        true if k.fold == Fold::Moments => (column_chunk(length, k.outer.elements()).max(64), 1),
+        true => slices(length, k.outer.elements()),
+        false => (CHUNK, 1),
+    };
     let ends = (extras.len(), extras.into_iter().chain(words.iter().cloned()).collect());
     if length <= chunk {
-        Stage::whole(k, bodies, rows, ends, length).push(plan, across);
+        Stage { slices, ..Stage::whole(k, bodies, rows, ends, length) }.push(plan, across);
     } else {
-        in_chunks(plan, k, bodies, rows, ends, (chunk, across));
+        in_chunks(plan, k, bodies, rows, ends, (chunk, slices, across));
     }
     words.into_iter().zip(outs).for_each(|(words, out)| pack(plan, words, out));
     Ok(())
@@ -79,6 +89,15 @@ pub(super) fn plan(
 fn column_chunk(length: usize, rows: usize) -> usize {
     let (least, most) = COLUMN_CHUNK;
     (length * rows).div_ceil(INVOCATIONS).next_multiple_of(32).clamp(least, most)
+}
+
+/// Elements of rows of `length`, of which there are `rows`, that one workgroup folds of each of its rows, and how many of its
+/// invocations share them.
+fn slices(length: usize, rows: usize) -> (usize, usize) {
+    let least = if length <= MOST_SLICES * LONGEST_SLICE { length.div_ceil(MOST_SLICES) } else { 0 };
+    let each = column_chunk(length, rows).max(least);
+    let slices = length.div_ceil(each).next_power_of_two().min(MOST_SLICES);
+    (each * slices, slices)
 }
 
 /// Bodies before and after.
@@ -94,7 +113,7 @@ fn in_chunks(
     bodies: Bodies<'_>,
     rows: Rows,
     ends: Ends,
-    (chunk, across): (usize, bool),
+    (chunk, slices, across): (usize, usize, bool),
 ) {
     let length = k.inner.elements();
     let chunks = length.div_ceil(chunk);
@@ -105,7 +124,7 @@ fn in_chunks(
     };
     let left: Vec<Tensor> = algebra::fields(k.fold, k.pre.dtype()).into_iter().map(&mut scratch).collect();
     let first = Stage::whole(k, bodies, rows, (0, vec![]), length);
-    let first = Stage { ends: Rows::new(&partial, &[], left.clone()), chunk, is_first: true, ..first };
+    let first = Stage { ends: Rows::new(&partial, &[], left.clone()), chunk, slices, is_first: true, ..first };
     first.push(plan, across);
     let second = Stage::whole(k, bodies, Rows::new(&k.outer, &[chunks], left), ends, chunks);
     Stage { before: chunk, is_second: true, ..second }.push(plan, false);
@@ -129,7 +148,8 @@ impl<'a> Stage<'a> {
     /// One stage that does everything: whole rows of `length` elements.
     fn whole(k: &'a ReduceRows, (pre, post): Bodies<'a>, rows: Rows, (extras, ends): Ends, length: usize) -> Stage<'a> {
         let ends = Rows::new(&k.outer, &[], ends);
-        Stage { k, pre, post, rows, ends, extras, length, chunk: length, before: 0, is_second: false, is_first: false }
+        let (chunk, slices) = (length, 1);
+        Stage { k, pre, post, rows, ends, extras, length, chunk, slices, before: 0, is_second: false, is_first: false }
     }
 }
 

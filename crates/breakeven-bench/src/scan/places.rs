@@ -1,0 +1,101 @@
+//! The devices that cells are measured on, by their names.
+
+use breakeven::{DeviceId, DeviceKind, DeviceReport, DeviceState, Engine};
+use breakeven_study::{AUTOMATIC, SCALAR};
+
+use super::{Error, Result};
+
+/// Where a cell runs.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its name in cells: "cpu", "vulkan:0", "auto".
+    pub name: String,
+    /// The device that is forced; `None` leaves it to the engine.
+    pub device: Option<DeviceId>,
+    /// Whether its clock may have been lowered while others had their turns.
+    pub rests: bool,
+}
+
+/// The devices of these names; all that are ready, and the engine's own choice, when there are none.
+pub fn places(engine: &Engine, names: &[String]) -> Result<Vec<Place>> {
+    if !names.is_empty() {
+        return asked(engine, names);
+    }
+    let ready = engine.devices().into_iter().filter(|d| d.state == DeviceState::Ready);
+    let mut places: Vec<Place> = ready.map(|report| place(&report)).collect();
+    if places.len() > 1 {
+        places.push(automatic());
+    }
+    Ok(places)
+}
+
+/// Whether places of these names are others than the CPU: looking at devices loads drivers, which a program of small work on the CPU does not.
+pub fn needs_look(names: &[String]) -> bool {
+    names.is_empty() || names.iter().any(|name| !["cpu", SCALAR].contains(&name.as_str()))
+}
+
+/// Whether a device is as it was: how often it was opened again, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    reopened: usize,
+    /// Why it is not used now.
+    pub problem: Option<String>,
+}
+
+/// A plain loop on one thread, which is no device.
+pub fn scalar() -> Place {
+    Place { name: SCALAR.to_owned(), device: None, rests: false }
+}
+
+impl Place {
+    /// Whether it is a plain loop.
+    pub fn is_scalar(&self) -> bool {
+        self.name == SCALAR
+    }
+
+    /// How its device stands; none where the engine chooses.
+    pub fn health(&self, engine: &Engine) -> Option<Health> {
+        let device = self.device.filter(|device| *device != DeviceId::HOST)?;
+        let report = engine.devices().into_iter().find(|report| report.id == device)?;
+        Some(Health { reopened: report.reopened, problem: report.state.problem().map(str::to_owned) })
+    }
+}
+
+fn asked(engine: &Engine, names: &[String]) -> Result<Vec<Place>> {
+    let is_far = |name: &String| !["cpu", AUTOMATIC, SCALAR].contains(&name.as_str());
+    let reports = if names.iter().any(is_far) { engine.devices() } else { Vec::new() };
+    let find = |name: &String| match name.as_str() {
+        AUTOMATIC => Ok(automatic()),
+        SCALAR => Ok(scalar()),
+        "cpu" => Ok(Place { name: name.clone(), device: Some(DeviceId::HOST), rests: false }),
+        _ => reports.iter().find(|r| r.name == *name).map(place).ok_or_else(|| Error::device(name, &reports)),
+    };
+    names.iter().map(find).collect()
+}
+
+fn automatic() -> Place {
+    Place { name: AUTOMATIC.to_owned(), device: None, rests: true }
+}
+
+fn place(report: &DeviceReport) -> Place {
+    let rests = !matches!(report.info.kind, DeviceKind::Cpu | DeviceKind::Software | DeviceKind::Simulated);
+    Place { name: report.name.clone(), device: Some(report.id), rests }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_alone_needs_no_driver() {
+        let check = |names: &[&str], wanted| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(needs_look(&names), wanted, "{names:?}");
+        };
+        check(&["cpu"], false);
+        check(&["cpu", "scalar"], false);
+        check(&["cpu", "auto"], true);
+        check(&["wgpu:0"], true);
+        check(&[], true);
+    }
+}
