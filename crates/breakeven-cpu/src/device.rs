@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use breakeven_device::{
     Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes, Lane, Lent, Memory, MemoryKind,
@@ -14,9 +14,10 @@ use breakeven_ir::{Caps, Kernel, Unsupported};
 use smallvec::SmallVec;
 
 use crate::kernels::{Machine, compile};
-use crate::memory::{CpuMemory, Loan, Slot, export};
+use crate::memory::{CpuMemory, export};
 use crate::natives::Natives;
 use crate::segment::{Bound, CpuSegment};
+use crate::slots::Slot;
 use crate::team::Team;
 use crate::{CpuOptions, Isa, tuned};
 
@@ -85,17 +86,6 @@ impl CpuDevice {
         self.machine.code.refused()
     }
 
-    /// Runs a segment; a kernel that panics is an error.
-    fn run<T>(
-        &self,
-        segment: &CpuSegment,
-        bound: &Bound<'_>,
-        how: impl FnOnce(&CpuSegment, &Machine, &Bound<'_>) -> Result<T>,
-    ) -> Result<T> {
-        let ran = catch_unwind(AssertUnwindSafe(|| how(segment, &self.machine, bound)));
-        ran.unwrap_or_else(|panic| Err(panicked(&*panic)))
-    }
-
     fn on_loan(&self, work: &Arc<dyn Prepared>, slots: &mut [Lent<'_>]) -> Result<()> {
         let segment = segment_of(work)?;
         let mut made: SmallVec<[CpuMemory; 2]> = SmallVec::new();
@@ -107,13 +97,13 @@ impl CpuDevice {
         let (mut bound, mut rest) = (Bound::default(), made.iter_mut());
         for slot in &mut *slots {
             bound.memory.push(match slot {
-                Lent::Read(bytes) => Some(Slot::Lent(Loan::to_read(bytes))),
-                Lent::Host(bytes) => Some(Slot::Lent(Loan::of_host(bytes))),
-                Lent::Write(bytes) => Some(Slot::Lent(Loan::to_write(bytes))),
-                Lent::Scratch(_) | Lent::Kept(..) => rest.next().map(|memory| Slot::Lent(memory.lend())),
+                Lent::Read(bytes) => Some(Slot::to_read(bytes)),
+                Lent::Host(bytes) => Some(Slot::of_host(bytes)),
+                Lent::Write(bytes) => Some(Slot::to_write(bytes)),
+                Lent::Scratch(_) | Lent::Kept(..) => rest.next().map(Slot::of_own),
             });
         }
-        self.run(segment, &bound, CpuSegment::run_untimed)?;
+        caught(|| segment.run_untimed(&self.machine, &bound))?;
         drop(bound);
         let is_made = |slot: &&mut Lent<'_>| matches!(slot, Lent::Scratch(_) | Lent::Kept(..));
         for (slot, memory) in slots.iter_mut().filter(is_made).zip(made) {
@@ -178,19 +168,11 @@ impl Device for CpuDevice {
     }
 
     fn submit(&self, work: &Arc<dyn Prepared>, binding: Binding, _: Lane, after: &[Ticket]) -> Result<Ticket> {
-        let start = Instant::now();
         if let Some(ticket) = after.iter().find(|t| self.poll(**t) != Status::Done) {
             return Err(DeviceError::Driver(format!("{ticket:?} was never given out")));
         }
-        let (segment, bound) = (segment_of(work)?, Bound::new(&binding));
-        let parts = match &binding.recorder {
-            None => self.run(segment, &bound, CpuSegment::run)?,
-            Some(recorder) => {
-                self.run(segment, &bound, |s, machine, bound| s.run_recorded(machine, bound, recorder))?
-            }
-        };
-        let known = parts.upload + parts.kernel.unwrap_or_default() + parts.read;
-        let timing = Timing { dispatch: start.elapsed().saturating_sub(known), ..parts };
+        let segment = segment_of(work)?;
+        let timing = caught(|| segment.run_bound(&self.machine, &binding))?;
         let mut tickets = self.tickets();
         if tickets.timings.len() == TIMINGS {
             tickets.timings.pop_front();
@@ -261,6 +243,11 @@ impl Drop for CpuDevice {
 fn segment_of(work: &Arc<dyn Prepared>) -> Result<&CpuSegment> {
     let any: &dyn Any = &**work;
     any.downcast_ref().ok_or_else(|| DeviceError::Driver("the segment was prepared elsewhere".to_owned()))
+}
+
+/// What `run` gives; a kernel that panics is an error.
+fn caught<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(panicked(&*panic)))
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> DeviceError {

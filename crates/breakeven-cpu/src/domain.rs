@@ -78,6 +78,7 @@ impl Domain {
     }
 
     /// Elements in all.
+    #[inline]
     pub fn elements(&self) -> usize {
         self.elements
     }

@@ -31,6 +31,8 @@ pub(crate) struct Fused {
     temps: usize,
     /// Arguments that are given as one element.
     uniform: Vec<bool>,
+    /// It is one loop that takes all arguments in their order.
+    is_whole: bool,
 }
 
 /// What to generate code for.
@@ -79,6 +81,15 @@ impl Fused {
     /// True where a call may compute any number of elements.
     pub fn takes_any_length(&self) -> bool {
         matches!(self.steps[..], [Step::Code(..)])
+    }
+
+    /// The loop that is all of it, and takes every argument, then the output.
+    #[inline]
+    pub fn whole(&self) -> Option<&Generated> {
+        match &self.steps[..] {
+            [Step::Code(code, _)] if self.is_whole => Some(code),
+            _ => None,
+        }
     }
 
     /// Argument `k` is one element.
@@ -199,7 +210,9 @@ impl<'a> Parts<'a> {
             }
             places.free(&reads, stage);
         }
-        Some(Fused { steps, temps: places.count as usize, uniform })
+        let all = (0..uniform.len()).map(|k| Place::Arg(k as u16)).chain([Place::Out]);
+        let is_whole = matches!(&steps[..], [Step::Code(_, places)] if all.eq(places.iter().copied()));
+        Some(Fused { steps, temps: places.count as usize, uniform, is_whole })
     }
 
     fn row(&self, wanted: &Wanted<'_>, at: usize, places: &mut Places) -> Option<Step> {

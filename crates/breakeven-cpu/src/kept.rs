@@ -8,7 +8,8 @@ use breakeven_device::size_class;
 use breakeven_ir::DType;
 
 use crate::gemm::Pairs;
-use crate::memory::{CpuMemory, Reading, Store};
+use crate::memory::{CpuMemory, Store};
+use crate::slots::Slot;
 
 /// Uses of the same bytes before they are packed: what is read once or twice would cost more to pack than to read.
 const EARLIER_USES: u32 = 2;
@@ -56,8 +57,8 @@ pub(crate) struct Keeper {
 
 impl Panels {
     /// Where they start.
-    pub fn start(&self) -> Option<*const u8> {
-        self.0.read().ok().map(|memory| memory.start())
+    pub fn start(&self) -> *const u8 {
+        self.0.start()
     }
 }
 
@@ -105,7 +106,7 @@ impl Keeper {
 /// and there is room for it.
 pub(crate) fn panels(
     store: &Store,
-    (read, order): (&Reading<'_>, Order),
+    (read, order): (&Slot<'_>, Order),
     bytes: usize,
     pack: impl FnOnce(*mut u8),
 ) -> Option<Panels> {
@@ -135,7 +136,8 @@ fn packed(store: &Store, kept: &Arc<Kept>, bytes: u64, pack: impl FnOnce(*mut u8
         return None;
     }
     let memory = store.memory_to_spare(bytes)?;
-    pack(memory.write().ok()?.start());
+    // Nobody else knows of it yet.
+    pack(memory.start());
     memory.freeze().ok()?;
     let mut all = keeper.all();
     if all.iter().all(|known| known.as_ptr() != Arc::as_ptr(kept)) {

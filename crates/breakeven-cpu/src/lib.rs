@@ -34,6 +34,7 @@ mod prefetch;
 mod program;
 mod segment;
 mod shifts;
+mod slots;
 mod spare;
 mod sweeps;
 mod team;

@@ -201,42 +201,57 @@ impl CpuMemory {
         }
     }
 
-    fn start(&self) -> *mut u8 {
+    pub fn start(&self) -> *mut u8 {
         match &self.home {
             Home::Pool { block, .. } => block.as_ref().map_or(std::ptr::null_mut(), |b| b.start.as_ptr()),
             Home::Host(bytes) => bytes.as_ptr().cast_mut(),
         }
     }
 
-    /// Reserves it for reading, until the guard is dropped. Fails where somebody is writing.
-    pub fn read(&self) -> Result<Reading<'_>> {
-        let before = self.users.fetch_add(1, Ordering::Acquire);
-        let derived = match &self.home {
-            Home::Pool { .. } => Some((&self.derived, 0)),
-            Home::Host(bytes) => bytes.derived(),
-        };
-        let guard = Reading { start: self.start(), bytes: self.bytes(), users: Some(&self.users), derived };
-        if before & WRITER == 0 { Ok(guard) } else { Err(in_use("read while it is written")) }
+    /// It is the device's, not the host's.
+    pub fn is_pooled(&self) -> bool {
+        matches!(self.home, Home::Pool { .. })
     }
 
-    /// Reserves it for writing, until the guard is dropped. Fails where somebody uses it, or it is the host's.
-    pub fn write(&self) -> Result<Writing<'_>> {
-        if matches!(self.home, Home::Host(_)) {
+    /// Reserves it for reading, until [`CpuMemory::let_go`]. Fails where somebody is writing.
+    pub fn hold_to_read(&self) -> Result<()> {
+        if self.users.fetch_add(1, Ordering::Acquire) & WRITER == 0 {
+            return Ok(());
+        }
+        self.let_go(false);
+        Err(in_use("read while it is written"))
+    }
+
+    /// Reserves it for writing, until [`CpuMemory::let_go`]. Fails where somebody uses it, or it is the host's.
+    pub fn hold_to_write(&self) -> Result<()> {
+        if !self.is_pooled() {
             return Err(read_only());
         }
-        match self.users.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => {
-                self.derived.clear();
-                Ok(Writing { start: self.start(), bytes: self.bytes(), users: Some(&self.users) })
-            }
-            Err(_) => Err(in_use("written while it is in use, or after it was exported")),
+        let held = self.users.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed);
+        held.map(drop).map_err(|_| in_use("written while it is in use, or after it was exported"))
+    }
+
+    /// Gives up what one call reserved.
+    pub fn let_go(&self, is_written: bool) {
+        if is_written {
+            // Readers that were turned away may still be counted.
+            self.users.fetch_and(!WRITER, Ordering::Release);
+        } else {
+            self.users.fetch_sub(1, Ordering::Release);
         }
     }
 
-    /// Lends it to the only call that knows of it.
-    pub fn lend(&mut self) -> Loan<'_> {
-        let is_writable = matches!(self.home, Home::Pool { .. });
-        Loan { start: self.start(), bytes: self.bytes(), is_writable, owner: None }
+    /// Its bytes change: nothing that was made of them holds any longer.
+    pub fn forget_derived(&self) {
+        self.derived.clear();
+    }
+
+    /// What was made of its bytes, and where among the bytes that this is kept with they start; `None` where it may change.
+    pub fn derived(&self) -> Option<(&Derived, usize)> {
+        match &self.home {
+            Home::Pool { .. } => Some((&self.derived, 0)),
+            Home::Host(bytes) => bytes.derived(),
+        }
     }
 
     /// Gives it out, to be read by everybody for good.
@@ -252,7 +267,7 @@ impl CpuMemory {
 
     /// Marks it as read for good, and gives its bytes.
     pub fn freeze(&self) -> Result<()> {
-        self.read().map(std::mem::forget)
+        self.hold_to_read()
     }
 
     /// All bytes that its holder asked for.
@@ -273,11 +288,11 @@ impl CpuMemory {
     }
 }
 
-fn read_only() -> DeviceError {
+pub(crate) fn read_only() -> DeviceError {
     DeviceError::Driver("host bytes that were imported or lent to be read cannot be written".to_owned())
 }
 
-fn in_use(how: &str) -> DeviceError {
+pub(crate) fn in_use(how: &str) -> DeviceError {
     DeviceError::Driver(format!("a buffer was {how}: another submission uses it, and nothing orders the two"))
 }
 
@@ -296,126 +311,6 @@ impl Drop for CpuMemory {
 impl fmt::Debug for CpuMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CpuMemory({} bytes)", self.bytes())
-    }
-}
-
-/// Memory that a slot of a segment stands for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Slot<'a> {
-    Own(&'a CpuMemory),
-    Lent(Loan<'a>),
-}
-
-/// Memory of the caller's, known to one call alone, whose steps follow each other: nobody has to reserve it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Loan<'a> {
-    start: *mut u8,
-    bytes: usize,
-    is_writable: bool,
-    /// Who owns the bytes, where that is known.
-    owner: Option<&'a HostBytes>,
-}
-
-impl<'a> Loan<'a> {
-    pub fn to_read(bytes: &'a [u8]) -> Loan<'a> {
-        Loan { start: bytes.as_ptr().cast_mut(), bytes: bytes.len(), is_writable: false, owner: None }
-    }
-
-    pub fn of_host(bytes: &'a HostBytes) -> Loan<'a> {
-        Loan { owner: Some(bytes), ..Loan::to_read(bytes) }
-    }
-
-    pub fn to_write(bytes: &'a mut [u8]) -> Loan<'a> {
-        Loan { start: bytes.as_mut_ptr(), bytes: bytes.len(), is_writable: true, owner: None }
-    }
-}
-
-impl<'a> Slot<'a> {
-    /// Reserves it for reading, until the guard is dropped. Fails where somebody is writing.
-    pub fn read(self) -> Result<Reading<'a>> {
-        match self {
-            Slot::Own(memory) => memory.read(),
-            Slot::Lent(loan) => {
-                let derived = loan.owner.and_then(HostBytes::derived);
-                Ok(Reading { start: loan.start, bytes: loan.bytes, users: None, derived })
-            }
-        }
-    }
-
-    /// Reserves it for writing, until the guard is dropped. Fails where somebody uses it, or it is only there to be read.
-    pub fn write(self) -> Result<Writing<'a>> {
-        match self {
-            Slot::Own(memory) => memory.write(),
-            Slot::Lent(loan) if loan.is_writable => Ok(Writing { start: loan.start, bytes: loan.bytes, users: None }),
-            Slot::Lent(_) => Err(read_only()),
-        }
-    }
-
-    /// Both stand for one memory.
-    pub fn is_same(self, other: Slot<'_>) -> bool {
-        match (self, other) {
-            (Slot::Own(a), Slot::Own(b)) => std::ptr::eq(a, b),
-            (Slot::Lent(a), Slot::Lent(b)) => a.start == b.start && a.bytes == b.bytes,
-            _ => false,
-        }
-    }
-}
-
-/// Memory that is being read.
-pub(crate) struct Reading<'a> {
-    start: *const u8,
-    bytes: usize,
-    users: Option<&'a AtomicUsize>,
-    derived: Option<(&'a Derived, usize)>,
-}
-
-impl Reading<'_> {
-    pub fn start(&self) -> *const u8 {
-        self.start
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// What was made of its bytes as they are now, and where among the bytes that this is kept with they start; `None` for bytes
-    /// that others may write meanwhile.
-    pub fn derived(&self) -> Option<(&Derived, usize)> {
-        self.derived
-    }
-}
-
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        if let Some(users) = self.users {
-            users.fetch_sub(1, Ordering::Release);
-        }
-    }
-}
-
-/// Memory that is being written.
-pub(crate) struct Writing<'a> {
-    start: *mut u8,
-    bytes: usize,
-    users: Option<&'a AtomicUsize>,
-}
-
-impl Writing<'_> {
-    pub fn start(&self) -> *mut u8 {
-        self.start
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl Drop for Writing<'_> {
-    fn drop(&mut self) {
-        if let Some(users) = self.users {
-            // Readers that were turned away may still be counted.
-            users.fetch_and(!WRITER, Ordering::Release);
-        }
     }
 }
 

@@ -9,6 +9,7 @@ use breakeven_ir::{DType, Expr, Item, Kind, Row, Unsupported};
 use crate::casts::{cast, copy};
 use crate::domain::BLOCK;
 use crate::fused::{Fused, Wanted};
+use crate::jit::Generated;
 use crate::kernels::Machine;
 use crate::natives::{Natives, RowFn};
 
@@ -141,6 +142,12 @@ impl Program {
         let made = |streams: bool| self.later.made[usize::from(streams)].get().and_then(Option::as_ref);
         let code = if streams { made(true).or_else(|| made(false)) } else { made(false) };
         code.map_or(Way::Rows(self), |fused| Way::Code(self, fused))
+    }
+
+    /// The code that is all of it, once it is generated.
+    #[inline]
+    pub fn code(&self) -> Option<&Generated> {
+        self.later.made[0].get()?.as_ref()?.whole()
     }
 
     fn steps(natives: &Natives, expr: &Expr) -> Result<(Vec<Step>, usize), Unsupported> {

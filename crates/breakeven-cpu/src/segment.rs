@@ -1,5 +1,7 @@
 //! Segments compiled for the CPU, and how a submission binds and runs them.
 
+use std::collections::BTreeMap;
+use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
 use breakeven_device::{
@@ -7,42 +9,78 @@ use breakeven_device::{
     SegmentStep, Span, Timing,
 };
 use breakeven_ir::{Kernel, Launch, Operand};
-use smallvec::SmallVec;
 
 use crate::kept::{Order, Panels, panels};
 use crate::kernels::{Bound as Operands, Compiled, Machine, compile};
-use crate::memory::{Reading, Slot, Writing};
 use crate::program::Scratch;
+use crate::slots::{Refusal, Slot, Slots, Use};
 
-/// Operands of one launch: usually so few that no memory is asked for.
-type Few<T> = SmallVec<[T; 4]>;
+/// Operands of one launch that are placed without asking for memory.
+const FEW: usize = 8;
 
 /// A segment whose kernels are compiled.
 #[derive(Debug)]
-pub(crate) struct CpuSegment(Vec<Step>);
+pub(crate) struct CpuSegment {
+    steps: Vec<Step>,
+    /// Slots of its steps, the written ones first.
+    uses: Vec<Use>,
+}
 
 impl Prepared for CpuSegment {}
 
 /// What the numbers of a segment stand for while it runs.
 #[derive(Debug, Default)]
 pub(crate) struct Bound<'a> {
-    /// Memory by slot; none where it is another device's.
-    pub memory: SmallVec<[Option<Slot<'a>>; 6]>,
+    pub memory: Slots<'a>,
     pub uploads: &'a [HostBytes],
     pub reads: &'a [ReadCell],
 }
 
 impl<'a> Bound<'a> {
-    /// What a submission binds.
-    pub fn new(binding: &'a Binding) -> Bound<'a> {
-        let memory = binding.buffers.iter().map(|buffer| buffer.memory().map(Slot::Own)).collect();
-        Bound { memory, uploads: &binding.uploads, reads: &binding.reads }
+    #[inline]
+    fn memory(&self, slot: usize) -> std::result::Result<&Slot<'a>, Refusal> {
+        self.memory.get(slot)
     }
 
-    /// The memory bound to `slot`.
-    fn memory(&self, slot: usize) -> Result<Slot<'a>> {
-        let memory = *self.memory.get(slot).ok_or_else(|| unbound("slot", slot))?;
-        memory.ok_or_else(|| DeviceError::Driver(format!("the buffer in slot {slot} is of another device")))
+    // Never inline: launches are short enough that their stack frame counts.
+    #[inline(never)]
+    fn upload(&self, upload: usize, slot: usize) -> Result<()> {
+        let bytes = self.uploads.get(upload).ok_or_else(|| unbound("upload", upload))?;
+        self.write(slot, bytes)
+    }
+
+    #[inline(never)]
+    fn copy(&self, from: usize, to: usize, bytes: usize) -> Result<()> {
+        if bytes == 0 || from == to {
+            return Ok(());
+        }
+        let source = self.memory(from)?;
+        source.apart_from(self.memory(to)?)?;
+        self.write(to, slice(source, bytes)?)
+    }
+
+    #[inline(never)]
+    fn download(&self, slot: usize, bytes: usize, read: usize) -> Result<()> {
+        let from = slice(self.memory(slot)?, bytes)?;
+        let mut to = HostMemory::zeroed(bytes);
+        to.copy_from_slice(from);
+        self.reads.get(read).ok_or_else(|| unbound("read", read))?.fill(to);
+        Ok(())
+    }
+
+    fn write(&self, slot: usize, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let memory = self.memory(slot)?;
+        let to = memory.write()?;
+        if bytes.len() > memory.bytes() {
+            let text = format!("{} bytes do not fit slot {slot} of {}", bytes.len(), memory.bytes());
+            return Err(DeviceError::Driver(text));
+        }
+        // SAFETY: the memory is the run's to write, and long enough; `bytes` are the host's, or lie in other memory of the run.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        Ok(())
     }
 }
 
@@ -57,10 +95,9 @@ enum Step {
 #[derive(Debug)]
 struct CpuLaunch {
     kernel: Compiled,
-    /// Inputs that may lie in the memory of output 0: those of a map whose layout is the output's.
-    in_place: Vec<bool>,
-    inputs: Vec<Place>,
-    outputs: Vec<Place>,
+    /// Inputs, then outputs.
+    places: Box<[Place]>,
+    inputs: usize,
 }
 
 /// One operand of a launch: what must be true of its buffer, and where its first element lies.
@@ -70,12 +107,15 @@ struct Place {
     span: u64,
     offset: usize,
     align: usize,
+    /// An input that may lie in the memory of output 0: that of a map whose layout is the output's.
+    may_share: bool,
 }
 
 impl Place {
     fn new(operand: &Operand, slot: usize) -> Place {
         let width = operand.dtype.bytes();
-        Place { slot, span: operand.span_bytes(), offset: operand.layout.offset * width, align: width }
+        let offset = operand.layout.offset * width;
+        Place { slot, span: operand.span_bytes(), offset, align: width, may_share: false }
     }
 }
 
@@ -92,16 +132,29 @@ impl CpuSegment {
                 SegmentStep::Launch(launch) => Step::Launch(Box::new(CpuLaunch::new(machine, launch)?)),
             })
         };
-        segment.steps.iter().map(step).collect::<Result<_>>().map(CpuSegment)
+        let steps = segment.steps.iter().map(step).collect::<Result<_>>()?;
+        Ok(CpuSegment { steps, uses: uses(segment) })
+    }
+
+    /// Runs all steps over what a submission binds, which is reserved meanwhile. Reserving it counts with the steps: a look at the
+    /// clock takes as long.
+    pub fn run_bound(&self, machine: &Machine, binding: &Binding) -> Result<Timing> {
+        let start = Instant::now();
+        // Filled in place: what is moved about costs more than what is reserved.
+        let mut bound = Bound { memory: Slots::default(), uploads: &binding.uploads, reads: &binding.reads };
+        bound.memory.reserve(&binding.buffers, &self.uses)?;
+        match &binding.recorder {
+            None => self.run(machine, &bound, start),
+            Some(recorder) => self.run_recorded(machine, &bound, recorder),
+        }
     }
 
     /// Runs all steps, one after the other. The clock is read where one kind of step follows another.
-    pub fn run(&self, machine: &Machine, bound: &Bound<'_>) -> Result<Timing> {
+    fn run(&self, machine: &Machine, bound: &Bound<'_>, mut since: Instant) -> Result<Timing> {
         let mut timing = Timing { kernel: Some(Duration::ZERO), ..Timing::default() };
-        let mut since = Instant::now();
-        for (at, step) in self.0.iter().enumerate() {
+        for (at, step) in self.steps.iter().enumerate() {
             step.run(machine, bound)?;
-            let next = self.0.get(at + 1).map(std::mem::discriminant);
+            let next = self.steps.get(at + 1).map(std::mem::discriminant);
             if next != Some(std::mem::discriminant(step)) {
                 let now = Instant::now();
                 *step.part(&mut timing) += now - since;
@@ -112,9 +165,9 @@ impl CpuSegment {
     }
 
     /// As [`CpuSegment::run`], writing down when each step ran.
-    pub fn run_recorded(&self, machine: &Machine, bound: &Bound<'_>, recorder: &Recorder) -> Result<Timing> {
+    fn run_recorded(&self, machine: &Machine, bound: &Bound<'_>, recorder: &Recorder) -> Result<Timing> {
         let mut timing = Timing { kernel: Some(Duration::ZERO), ..Timing::default() };
-        for (at, step) in self.0.iter().enumerate() {
+        for (at, step) in self.steps.iter().enumerate() {
             let start = machine.store.now();
             step.run(machine, bound)?;
             let end = machine.store.now();
@@ -127,7 +180,7 @@ impl CpuSegment {
 
     /// Runs all steps without looking at the clock.
     pub fn run_untimed(&self, machine: &Machine, bound: &Bound<'_>) -> Result<()> {
-        self.0.iter().try_for_each(|step| step.run(machine, bound))
+        self.steps.iter().try_for_each(|step| step.run(machine, bound))
     }
 }
 
@@ -153,113 +206,116 @@ impl Step {
         }
     }
 
+    #[inline]
     fn run(&self, machine: &Machine, bound: &Bound<'_>) -> Result<()> {
         match self {
-            Step::Launch(launch) => launch.run(machine, bound)?,
-            Step::Upload { upload, slot } => {
-                let bytes = bound.uploads.get(*upload).ok_or_else(|| unbound("upload", *upload))?;
-                write(bound, *slot, bytes)?;
-            }
-            Step::Copy { from, to, bytes } => {
-                let bytes = *bytes as usize;
-                if bytes > 0 && from != to {
-                    let from = bound.memory(*from)?.read()?;
-                    write(bound, *to, slice(&from, bytes)?)?;
-                }
-            }
-            Step::Download { slot, bytes, read } => {
-                let from = bound.memory(*slot)?.read()?;
-                let mut to = HostMemory::zeroed(*bytes as usize);
-                to.copy_from_slice(slice(&from, *bytes as usize)?);
-                bound.reads.get(*read).ok_or_else(|| unbound("read", *read))?.fill(to);
-            }
+            Step::Launch(launch) => launch.run(machine, bound),
+            Step::Upload { upload, slot } => bound.upload(*upload, *slot),
+            Step::Copy { from, to, bytes } => bound.copy(*from, *to, *bytes as usize),
+            Step::Download { slot, bytes, read } => bound.download(*slot, *bytes as usize, *read),
         }
-        Ok(())
     }
 }
 
 impl CpuLaunch {
     fn new(machine: &Machine, launch: &Launch) -> Result<CpuLaunch> {
-        let places = |operands: Vec<&Operand>, slots: &[usize]| -> Vec<Place> {
-            operands.into_iter().zip(slots).map(|(o, &slot)| Place::new(o, slot)).collect()
-        };
         let out = launch.kernel.outputs()[0];
-        let alike = |o: &&Operand| {
+        let alike = |o: &Operand| {
             matches!(launch.kernel, Kernel::Map(_)) && o.layout == out.layout && o.dtype.bytes() == out.dtype.bytes()
         };
+        let inputs = launch.kernel.inputs().into_iter().zip(&launch.inputs);
+        let outputs = launch.kernel.outputs().into_iter().zip(&launch.outputs);
+        let inputs = inputs.map(|(o, &slot)| Place { may_share: alike(o), ..Place::new(o, slot) });
         Ok(CpuLaunch {
-            in_place: launch.kernel.inputs().iter().map(alike).collect(),
             kernel: compile(machine, &launch.kernel)?,
-            inputs: places(launch.kernel.inputs(), &launch.inputs),
-            outputs: places(launch.kernel.outputs(), &launch.outputs),
+            inputs: inputs.len(),
+            places: inputs.chain(outputs.map(|(o, &slot)| Place::new(o, slot))).collect(),
         })
     }
 
+    #[inline]
     fn run(&self, machine: &Machine, bound: &Bound<'_>) -> Result<()> {
-        let (mut written, mut outputs) = (Few::<Writing<'_>>::new(), Few::<*mut u8>::new());
-        for place in &self.outputs {
-            let memory = bound.memory(place.slot)?.write()?;
-            place.check(memory.bytes())?;
-            outputs.push(memory.start().wrapping_add(place.offset));
-            written.push(memory);
+        let mut few = [null_mut(); FEW];
+        match few.get_mut(..self.places.len()) {
+            Some(operands) => self.run_at(operands, machine, bound),
+            None => self.run_many(machine, bound),
         }
-        // An input may lie in the memory of an output; it is reserved already.
+    }
+
+    #[cold]
+    fn run_many(&self, machine: &Machine, bound: &Bound<'_>) -> Result<()> {
+        self.run_at(&mut vec![null_mut(); self.places.len()], machine, bound)
+    }
+
+    /// Runs it, where `operands` has room for the place of each.
+    #[inline(always)]
+    fn run_at(&self, operands: &mut [*mut u8], machine: &Machine, bound: &Bound<'_>) -> Result<()> {
         let mut copies = Vec::new();
-        let (mut read, mut inputs) = (Few::<Reading<'_>>::new(), Few::<*const u8>::new());
-        for (place, &may) in self.inputs.iter().zip(&self.in_place) {
-            let (start, bytes) = match self.reserve(bound, place, may)? {
-                Some(memory) => {
-                    let found = (memory.start(), memory.bytes());
-                    read.push(memory);
-                    found
-                }
-                None => (written[0].start().cast_const(), written[0].bytes()),
-            };
-            place.check(bytes)?;
-            inputs.push(place.aligned(start, &mut copies));
+        for (at, to) in operands.iter_mut().enumerate() {
+            *to = if at < self.inputs { self.input(at, bound, &mut copies) } else { self.output(at, bound) }
+                .map_err(|refusal| refusal.of(&self.places[at]))?;
         }
-        let panels = self.packed(machine, &read, &inputs);
-        let packed = panels.as_ref().and_then(Panels::start);
-        // SAFETY: every operand's span lies in its memory, which is reserved as the kernel needs it until the guards
-        // drop, and is aligned to its elements. Panels are those of what the second input holds.
-        unsafe { self.kernel.run(machine, Operands { inputs: &inputs, outputs: &outputs, packed }) }
+        let panels = if self.kernel.keeps().is_some() { self.packed(machine, bound, operands) } else { None };
+        let packed = panels.as_ref().map(Panels::start);
+        // SAFETY: every operand's span lies in its memory, which is the run's as the kernel needs it, and is aligned to its
+        // elements; no input lies in memory that is written but where it may. Panels are those of what the second input holds.
+        unsafe { self.kernel.run(machine, Operands::new(operands, self.inputs, packed)) }
+    }
+
+    /// Where input `at` lies, in a copy where host bytes are not aligned to its elements.
+    #[inline(always)]
+    fn input(&self, at: usize, bound: &Bound<'_>, copies: &mut Vec<Scratch>) -> std::result::Result<*mut u8, Refusal> {
+        let place = &self.places[at];
+        let memory = bound.memory(place.slot)?;
+        place.check(memory)?;
+        // It may lie in the memory of the first output.
+        let mut others = self.places.iter().skip(self.inputs + usize::from(place.may_share));
+        others.try_for_each(|other| memory.apart_from(bound.memory(other.slot)?))?;
+        Ok(place.aligned(memory.start(), copies).cast_mut())
+    }
+
+    /// Where operand `at` lies, an output.
+    #[inline(always)]
+    fn output(&self, at: usize, bound: &Bound<'_>) -> std::result::Result<*mut u8, Refusal> {
+        let place = &self.places[at];
+        let memory = bound.memory(place.slot)?;
+        place.check(memory)?;
+        let mut others = self.places[..at].iter().skip(self.inputs);
+        others.try_for_each(|other| memory.apart_from(bound.memory(other.slot)?))?;
+        Ok(memory.write()?.wrapping_add(place.offset))
     }
 
     /// The second input of a product as it was packed before, or is now.
-    fn packed(&self, machine: &Machine, read: &[Reading<'_>], inputs: &[*const u8]) -> Option<Panels> {
+    #[inline(never)]
+    fn packed(&self, machine: &Machine, bound: &Bound<'_>, operands: &[*mut u8]) -> Option<Panels> {
         let (product, keeps) = self.kernel.keeps()?;
-        let order = Order { start: self.inputs[1].offset, ..keeps.order };
-        // Only a map's inputs may lack a reservation of their own.
-        panels(&machine.store, (read.get(1)?, order), keeps.bytes(), |to| {
-            // SAFETY: the operand's span lies in its memory, which is reserved for reading, and there is room for the panels.
-            unsafe { product.pack(machine, keeps, inputs[1], to) };
+        let order = Order { start: self.places[1].offset, ..keeps.order };
+        let memory = bound.memory(self.places[1].slot).ok()?;
+        panels(&machine.store, (memory, order), keeps.bytes(), |to| {
+            // SAFETY: the operand's span lies in its memory, which is the run's, and there is room for the panels.
+            unsafe { product.pack(machine, keeps, operands[1], to) };
         })
-    }
-
-    /// Reserves an input for reading; `None` where it lies in the memory of output 0, which is reserved already.
-    fn reserve<'a>(&self, bound: &Bound<'a>, input: &Place, in_place: bool) -> Result<Option<Reading<'a>>> {
-        let memory = bound.memory(input.slot)?;
-        if in_place && bound.memory(self.outputs[0].slot)?.is_same(memory) {
-            return Ok(None);
-        }
-        memory.read().map(Some)
     }
 }
 
 impl Place {
-    fn check(&self, bytes: usize) -> Result<()> {
-        if self.span <= bytes as u64 {
-            return Ok(());
-        }
-        let text = format!("slot {} holds {bytes} bytes, and its operand reaches to {}", self.slot, self.span);
-        Err(DeviceError::Driver(text))
+    #[inline]
+    fn check(&self, memory: &Slot<'_>) -> std::result::Result<(), Refusal> {
+        if self.span <= memory.bytes() as u64 { Ok(()) } else { Err(Refusal::Short(memory.bytes())) }
     }
 
     /// The first element, in a copy where host bytes are not aligned to the elements.
+    #[inline]
     fn aligned(&self, start: *const u8, copies: &mut Vec<Scratch>) -> *const u8 {
-        if start.addr().is_multiple_of(self.align) || self.span == 0 {
+        // Widths are powers of two, and the processor's division takes longer than all else here.
+        if start.addr() & (self.align - 1) == 0 || self.span == 0 {
             return start.wrapping_add(self.offset);
         }
+        self.copied(start, copies)
+    }
+
+    #[cold]
+    fn copied(&self, start: *const u8, copies: &mut Vec<Scratch>) -> *const u8 {
         let mut copy = Scratch::of_bytes(self.span as usize);
         // SAFETY: the operand's span was checked against its memory, and the copy is as long.
         unsafe { std::ptr::copy_nonoverlapping(start, copy.start(), self.span as usize) };
@@ -269,29 +325,53 @@ impl Place {
     }
 }
 
-fn slice<'a>(memory: &'a Reading<'_>, bytes: usize) -> Result<&'a [u8]> {
+/// The slots of all steps, the written ones first: memory that stands in two slots is reserved for writing where one is written.
+fn uses(segment: &Segment) -> Vec<Use> {
+    let mut written: BTreeMap<usize, bool> = BTreeMap::new();
+    let mut take = |slot: usize, is_written: bool| *written.entry(slot).or_default() |= is_written;
+    for step in &segment.steps {
+        match step {
+            SegmentStep::Upload { slot, .. } => take(*slot, true),
+            SegmentStep::Copy { from, to, .. } => {
+                take(*from, false);
+                take(*to, from != to);
+            }
+            SegmentStep::Download { slot, .. } => take(*slot, false),
+            SegmentStep::Launch(launch) => {
+                launch.inputs.iter().for_each(|&slot| take(slot, false));
+                launch.outputs.iter().for_each(|&slot| take(slot, true));
+            }
+        }
+    }
+    let mut all: Vec<Use> = written.into_iter().map(|(slot, is_written)| Use { slot, is_written }).collect();
+    all.sort_by_key(|one| !one.is_written);
+    all
+}
+
+fn slice<'a>(memory: &Slot<'a>, bytes: usize) -> Result<&'a [u8]> {
     if bytes > memory.bytes() {
         return Err(DeviceError::Driver(format!("{bytes} bytes were asked of a buffer of {}", memory.bytes())));
     }
-    // SAFETY: the memory is reserved for reading as long as the guard lives.
+    // SAFETY: the memory is the run's, whose steps follow each other, and this step writes other memory.
     Ok(unsafe { std::slice::from_raw_parts(memory.start(), bytes) })
 }
 
-fn write(bound: &Bound<'_>, slot: usize, bytes: &[u8]) -> Result<()> {
-    if bytes.is_empty() {
-        return Ok(());
+impl Refusal {
+    /// As an error about an operand.
+    #[cold]
+    fn of(self, place: &Place) -> DeviceError {
+        match self {
+            Refusal::Short(bytes) => {
+                let text =
+                    format!("slot {} holds {bytes} bytes, and its operand reaches to {}", place.slot, place.span);
+                DeviceError::Driver(text)
+            }
+            other => other.into(),
+        }
     }
-    let memory = bound.memory(slot)?.write()?;
-    if bytes.len() > memory.bytes() {
-        let text = format!("{} bytes do not fit slot {slot} of {}", bytes.len(), memory.bytes());
-        return Err(DeviceError::Driver(text));
-    }
-    // SAFETY: the memory is reserved for writing, and long enough; what it holds is not among `bytes`, which are host
-    // bytes or other reserved memory.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.start(), bytes.len()) };
-    Ok(())
 }
 
+#[cold]
 fn unbound(what: &str, index: usize) -> DeviceError {
     DeviceError::Driver(format!("{what} {index} is not bound"))
 }

@@ -1,12 +1,13 @@
 //! Computations that are written down once and run with other arguments.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use breakeven_device::{Deadline, HostBytes, Lent};
 use breakeven_exec::Executable;
 use breakeven_ir::{CallError, Element, Graph, NodeId, Spec};
-use breakeven_plan::{DeviceId, Home, Policy};
+use breakeven_plan::{DeviceId, Home, Policy, Source};
 use bytemuck::Pod;
 use smallvec::SmallVec;
 
@@ -63,7 +64,38 @@ pub(crate) struct Known {
 }
 
 /// The host bytes of a graph's inputs.
-type Hosts = SmallVec<[(NodeId, HostBytes); 4]>;
+type Hosts<'a> = SmallVec<[(NodeId, Host<'a>); 4]>;
+
+/// Bytes of one input.
+enum Host<'a> {
+    /// Of a value that its tensor was made with, or of a constant: they stay, and holding them once more would take longer
+    /// than all else that a small program asks of them.
+    There(&'a HostBytes),
+    Held(HostBytes),
+}
+
+impl<'a> Host<'a> {
+    /// What `argument` holds, if it lies as `source` says.
+    fn of(argument: &'a Tensor, source: &Source) -> Option<Host<'a>> {
+        if let Some(value) = &argument.0.given {
+            return value.host_as(source).map(Host::There);
+        }
+        match &*argument.0.state() {
+            State::Value(value) => value.host_as(source).cloned().map(Host::Held),
+            _ => None,
+        }
+    }
+}
+
+impl Deref for Host<'_> {
+    type Target = HostBytes;
+    fn deref(&self) -> &HostBytes {
+        match self {
+            Host::There(bytes) => bytes,
+            Host::Held(bytes) => bytes,
+        }
+    }
+}
 
 /// A program with its arguments.
 pub(crate) struct Call {
@@ -149,7 +181,7 @@ impl Program {
             now.find(|known| known.takes(&self.0.inputs, arguments, &mut hosts))?.executable.clone()
         };
         let direct = executable.direct()?;
-        let inputs: SmallVec<[(NodeId, &HostBytes); 8]> = hosts.iter().map(|(id, bytes)| (*id, bytes)).collect();
+        let inputs: SmallVec<[(NodeId, &HostBytes); 8]> = hosts.iter().map(|(id, bytes)| (*id, &**bytes)).collect();
         let mut outs: SmallVec<[Option<Lent<'_>>; 4]> =
             outputs.iter_mut().map(|out| Some(Lent::Write(bytemuck::cast_slice_mut(out)))).collect();
         let done = direct.run(&inputs, &mut outs);
@@ -178,18 +210,15 @@ impl Program {
 
 impl Known {
     /// Whether it was made for values in the places where these are, with every output read; `hosts` are their bytes then.
-    fn takes(&self, inputs: &[(NodeId, Given)], arguments: &[&Tensor], hosts: &mut Hosts) -> bool {
+    fn takes<'a>(&self, inputs: &'a [(NodeId, Given)], arguments: &[&'a Tensor], hosts: &mut Hosts<'a>) -> bool {
         hosts.clear();
         if !self.home.read.iter().all(|read| *read) || self.home.inputs.len() != inputs.len() {
             return false;
         }
         for ((id, given), (other, source)) in inputs.iter().zip(&self.home.inputs) {
             let bytes = match given {
-                Given::Constant(value) => value.host_as(source),
-                Given::Argument(index) => match &*arguments[*index].0.state() {
-                    State::Value(value) => value.host_as(source),
-                    _ => None,
-                },
+                Given::Constant(value) => value.host_as(source).map(Host::There),
+                Given::Argument(index) => Host::of(arguments[*index], source),
             };
             match bytes {
                 Some(bytes) if id == other => hosts.push((*id, bytes)),

@@ -213,7 +213,7 @@ impl Known {
     fn input(&self, id: NodeId, value: &Value) -> Option<HostBytes> {
         let node = self.graph.node(id);
         let is_alike = node.op == Op::Input && node.spec == value.spec;
-        is_alike.then(|| value.host_as(self.home.inputs.get(&id)?)).flatten()
+        is_alike.then(|| value.host_as(self.home.inputs.get(&id)?)).flatten().cloned()
     }
 }
 

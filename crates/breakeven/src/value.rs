@@ -131,7 +131,7 @@ impl Value {
     }
 
     /// Its bytes on the host, if its elements lie in the order and in the places that `source` says.
-    pub fn host_as(&self, source: &Source) -> Option<HostBytes> {
+    pub fn host_as(&self, source: &Source) -> Option<&HostBytes> {
         let host = self.host()?;
         let (&Place::Host, devices) = source.places.split_first()? else { return None };
         let is_there = if self.may_be_resident.load(Ordering::Acquire) {
@@ -140,7 +140,7 @@ impl Value {
         } else {
             devices.is_empty()
         };
-        (is_there && self.layout == source.layout).then(|| host.clone())
+        (is_there && self.layout == source.layout).then_some(host)
     }
 
     pub fn copies(&self) -> MutexGuard<'_, Copies> {

@@ -33,6 +33,9 @@ pub(crate) use thin::{ThinRows, ThinTile};
 pub(crate) const DEPTH_BYTES: usize = 2048;
 /// Panels of which the last one does not matter.
 const MANY_PANELS: usize = 16;
+/// Bytes of a left operand whose next rows are not asked for ahead: every second-level cache has room for it many times over, and
+/// asking between the panels takes a twentieth of so small a product.
+const NEAR_BYTES: usize = 48 << 10;
 /// Bytes between lines of which a strip's evict each other from the first-level cache: all fall on one of its sets.
 const ONE_SET: usize = 4096;
 /// Bytes between lines of which a panel's do: they fall on a quarter of its sets.
@@ -348,6 +351,7 @@ impl Gemm {
         let lines = tile.left.lines;
         let strips = if lines > self.rows { lines.div_ceil(self.rows) } else { lines.min(1) };
         let edge = |strip: usize| if strip == strips { lines } else { lines * strip / strips };
+        let asked = if lines * terms * self.width > NEAR_BYTES { strips } else { 0 };
         for strip in 0..strips {
             let (start, rows) = (edge(strip), edge(strip + 1) - edge(strip));
             let lines = Lines { from: self.place(&tile.left, start, first), lines: rows, terms, ..tile.left };
@@ -358,7 +362,7 @@ impl Gemm {
                 left = strip_room;
             }
             let mut next =
-                if strip + 1 < strips { self.next(&lines, edge(strip + 2) - edge(strip + 1)) } else { Next::NONE };
+                if strip + 1 < asked { self.next(&lines, edge(strip + 2) - edge(strip + 1)) } else { Next::NONE };
             for (column, columns, right, right_steps) in parts.into_iter().take(if parts[1].1 > 0 { 2 } else { 1 }) {
                 let offset = start as isize * tile.steps.0 + column as isize * tile.steps.1;
                 let to = tile.to.wrapping_offset(offset * self.packed_width as isize);

@@ -1,7 +1,7 @@
 //! Memory that holds generated code: written first, then executable and no longer writable.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use memmap2::{Mmap, MmapMut};
 
@@ -14,6 +14,8 @@ pub(crate) struct CodeLedger {
     bytes: AtomicU64,
     limit: u64,
     refused: OnceLock<String>,
+    /// What it holds, to be shared: graphs say the same more than once.
+    known: Mutex<Vec<Weak<CodeMemory>>>,
 }
 
 impl CodeLedger {
@@ -42,8 +44,21 @@ pub(super) struct CodeMemory {
 }
 
 impl CodeMemory {
+    /// Memory that holds `code`, the same for the same code while somebody has it.
+    pub fn of(code: &[u8], ledger: &Arc<CodeLedger>) -> Option<Arc<CodeMemory>> {
+        let mut known = ledger.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|memory| memory.strong_count() > 0);
+        let same = known.iter().filter_map(Weak::upgrade).find(|memory| memory.mapped[..] == *code);
+        if same.is_some() {
+            return same;
+        }
+        let memory = Arc::new(CodeMemory::new(code, ledger)?);
+        known.push(Arc::downgrade(&memory));
+        Some(memory)
+    }
+
     /// Holds `code`; `None` where the system forbids that or the ledger is full.
-    pub fn new(code: &[u8], ledger: &Arc<CodeLedger>) -> Option<CodeMemory> {
+    fn new(code: &[u8], ledger: &Arc<CodeLedger>) -> Option<CodeMemory> {
         let bytes = (code.len() as u64).next_multiple_of(PAGE);
         if ledger.refused().is_some() || ledger.bytes() + bytes > ledger.limit {
             return None;
@@ -67,6 +82,7 @@ impl CodeMemory {
     }
 
     /// The first instruction.
+    #[inline]
     pub fn start(&self) -> *const u8 {
         self.mapped.as_ptr()
     }

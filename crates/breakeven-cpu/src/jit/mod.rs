@@ -182,7 +182,7 @@ fn in_core_primitives(insts: Vec<(Inst, DType)>, outputs: &[u32]) -> (Vec<(Inst,
 /// The loop of a fragment.
 #[derive(Debug)]
 pub(crate) struct Generated {
-    memory: CodeMemory,
+    memory: Arc<CodeMemory>,
     lanes: usize,
     unroll: usize,
     /// Bytes of an element of each operand; 0 for what is the same for all elements.
@@ -221,7 +221,7 @@ impl Generated {
             }
         }
         widths.extend(fragment.outputs.iter().map(|&id| fragment.insts[id as usize].1.bytes()));
-        let memory = CodeMemory::new(&code, ledger)?;
+        let memory = CodeMemory::of(&code, ledger)?;
         Some(Generated { memory, lanes, unroll, widths, args: fragment.args, target })
     }
 
@@ -230,6 +230,7 @@ impl Generated {
     /// # Safety
     /// `places` must hold a place for each argument, then for each output, with `n` elements of its type; an output may
     /// lie exactly where an argument of its width lies.
+    #[inline]
     pub unsafe fn run(&self, places: &[*const u8], n: usize) {
         assert_eq!(places.len(), self.widths.len(), "a place for each operand");
         // Both are powers of two.
@@ -250,6 +251,7 @@ impl Generated {
     ///
     /// # Safety
     /// As [`Generated::run`].
+    #[inline(never)]
     unsafe fn rest(&self, entry: Entry, places: &[*const u8], from: usize, n: usize) {
         let mut padded = [Padded([0; 64]); Self::OPERANDS];
         let mut moved = [std::ptr::null(); Self::OPERANDS];

@@ -21,11 +21,24 @@ pub(crate) struct CpuMap {
     out: Axes,
     inputs: Vec<Axes>,
     transpose: Option<Transpose>,
-    /// Every operand lies without gaps, or is one element.
-    flat: bool,
+    lie: Lie,
+    /// It is one block of operands that lie without gaps, or are one element.
+    short: bool,
+    /// Every operand starts with its first element.
+    forward: bool,
     /// The output is large enough to bypass the caches.
     streams: bool,
     nanoseconds: f64,
+}
+
+/// How the operands lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lie {
+    /// All without gaps.
+    Dense,
+    /// Without gaps or as one element.
+    Flat,
+    Anyhow,
 }
 
 impl CpuMap {
@@ -39,19 +52,31 @@ impl CpuMap {
         let program = Program::with_uniform(machine, &kernel.expr, &kernel.params, uniform)?;
         let copied = inputs.first().filter(|_| program.identity);
         let transpose = copied.and_then(|input| Transpose::new(&domain, &out, input));
-        let flat = out.dense && inputs.iter().all(|axes| axes.dense || domain.is_one(axes));
+        let all = |is: &dyn Fn(&Axes) -> bool| out.dense && inputs.iter().all(is);
+        let lie = match (all(&|axes| axes.dense), all(&|axes| axes.dense || domain.is_one(axes))) {
+            (true, _) => Lie::Dense,
+            (_, true) => Lie::Flat,
+            _ => Lie::Anyhow,
+        };
+        let flat = lie != Lie::Anyhow;
         let streams = flat && (domain.elements() * out.width) as u64 >= machine.tuned.stream_bytes();
-        Ok(CpuMap { program, domain, out, inputs, transpose, flat, streams, nanoseconds })
+        let short = flat && !streams && transpose.is_none() && domain.elements() <= BLOCK;
+        let forward = out.start == 0 && inputs.iter().all(|axes| axes.start == 0);
+        Ok(CpuMap { program, domain, out, inputs, transpose, lie, short, forward, streams, nanoseconds })
     }
 
     /// The same whose output bypasses the caches, or does not.
     pub fn with_streams(self, streams: bool) -> CpuMap {
-        CpuMap { streams: streams && self.flat, ..self }
+        CpuMap { streams: streams && self.lie != Lie::Anyhow, short: self.short && !streams, ..self }
     }
 
     /// # Safety
     /// As [`super::Compiled::run`].
     pub unsafe fn run(&self, machine: &Machine, bound: Bound<'_>) {
+        if self.short {
+            // SAFETY: the same contract.
+            return unsafe { self.run_short(machine, bound) };
+        }
         if let Some(transpose) = &self.transpose {
             return machine.split(transpose.units(), self.nanoseconds, |units| {
                 for unit in units {
@@ -73,7 +98,51 @@ impl CpuMap {
             // SAFETY: the same contract.
             return unsafe { self.at_once(machine, bound, head, plain, way) };
         }
-        let way = if head == 0 { way } else { plain };
+        // SAFETY: the same contract.
+        unsafe { self.by_blocks(machine, bound, if head == 0 { way } else { plain }) };
+    }
+
+    /// All of it by one call of generated code, where it is that short and there is code: what a launch takes beside its loop
+    /// is most of it then. False where it was not run.
+    ///
+    /// # Safety
+    /// As [`CpuMap::run`].
+    #[inline]
+    pub unsafe fn run_code(&self, bound: Bound<'_>) -> bool {
+        if self.short
+            && self.forward
+            && let Some(code) = self.program.code()
+        {
+            // SAFETY: operands hold the domain; those that are one element are so for the code too.
+            unsafe { code.run(bound.operands, self.domain.elements()) };
+            return true;
+        }
+        false
+    }
+
+    /// What is so short that deciding how to run it would take longer.
+    ///
+    /// # Safety
+    /// As [`CpuMap::run`].
+    unsafe fn run_short(&self, machine: &Machine, bound: Bound<'_>) {
+        let elements = self.domain.elements();
+        self.program.expect(machine, elements, false);
+        let way = self.program.way(false);
+        // SAFETY: the same contract.
+        unsafe {
+            if self.is_at_once(way) {
+                self.run_of(0..elements, bound, way);
+            } else {
+                self.by_blocks(machine, bound, way);
+            }
+        }
+    }
+
+    /// Block by block.
+    ///
+    /// # Safety
+    /// As [`CpuMap::run`].
+    unsafe fn by_blocks(&self, machine: &Machine, bound: Bound<'_>, way: Way<'_>) {
         machine.split(self.domain.blocks(), self.nanoseconds, |blocks| {
             let mut room = Room::new(way, self.inputs.len() + 1);
             for which in blocks {
@@ -95,7 +164,9 @@ impl CpuMap {
     /// It may be called for any number of elements.
     fn is_at_once(&self, way: Way<'_>) -> bool {
         let is_whole = |(k, axes): (usize, &Axes)| axes.dense || way.takes_one(k);
-        self.flat && way.takes_any_length() && self.inputs.iter().enumerate().all(is_whole)
+        self.lie != Lie::Anyhow
+            && way.takes_any_length()
+            && (self.lie == Lie::Dense || self.inputs.iter().enumerate().all(is_whole))
     }
 
     /// Everything without blocks, the first `head` elements in the plain way.

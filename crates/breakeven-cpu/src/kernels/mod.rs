@@ -126,7 +126,20 @@ impl Compiled {
     /// What is bound must point to element `[0, 0, ..]` of each operand, in memory that holds its whole span, is aligned to its
     /// elements, and is written by nobody else meanwhile. Outputs must not overlap inputs, but a map's output may lie exactly
     /// where an input lies. A packed operand must be what [`CpuMatMul::pack`] made of these bytes.
+    #[inline]
     pub unsafe fn run(&self, machine: &Machine, bound: Bound<'_>) -> Result<(), DeviceError> {
+        // SAFETY: the same contract.
+        unsafe {
+            match self {
+                Compiled::Map(map) if map.run_code(bound) => Ok(()),
+                other => other.run_any(machine, bound),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Compiled::run`].
+    unsafe fn run_any(&self, machine: &Machine, bound: Bound<'_>) -> Result<(), DeviceError> {
         // SAFETY: the same contract.
         unsafe {
             match self {
@@ -151,10 +164,11 @@ impl Compiled {
 /// Where the operands of a launch lie.
 #[derive(Clone, Copy)]
 pub(crate) struct Bound<'a> {
-    pub inputs: &'a [*const u8],
-    pub outputs: &'a [*mut u8],
+    /// Inputs, then outputs.
+    operands: &'a [*const u8],
+    inputs: usize,
     /// The right operand of a product, packed.
-    pub packed: Option<*const u8>,
+    packed: Option<*const u8>,
 }
 
 // SAFETY: the memory is reserved for the launch, whose parts write disjoint elements.
@@ -162,13 +176,25 @@ unsafe impl Sync for Bound<'_> {}
 // SAFETY: as above.
 unsafe impl Send for Bound<'_> {}
 
-impl Bound<'_> {
+impl<'a> Bound<'a> {
+    /// Of so many inputs, with the outputs behind them.
+    pub fn new(operands: &'a [*mut u8], inputs: usize, packed: Option<*const u8>) -> Bound<'a> {
+        // SAFETY: they are places, whoever may write there.
+        let operands = unsafe { std::slice::from_raw_parts(operands.as_ptr().cast::<*const u8>(), operands.len()) };
+        Bound { operands, inputs, packed }
+    }
+
+    /// All inputs.
+    fn inputs(&self) -> &'a [*const u8] {
+        &self.operands[..self.inputs]
+    }
+
     fn input(&self, index: usize) -> *const u8 {
-        self.inputs[index]
+        self.operands[index]
     }
 
     fn output(&self, index: usize) -> *mut u8 {
-        self.outputs[index]
+        self.operands[self.inputs + index].cast_mut()
     }
 }
 

@@ -358,10 +358,10 @@ impl CpuReduce {
         // SAFETY: the caller's contract.
         unsafe {
             let [values, more] = room.results.each_mut().map(Scratch::start);
-            self.post.write(&self.outer, block, values, bound.inputs, bound.output(0), &mut room.post);
+            self.post.write(&self.outer, block, values, bound.inputs(), bound.output(0), &mut room.post);
             if let Some(second) = &self.second {
                 let out = (second, bound.output(1));
-                self.post.write_as(&self.outer, block, more, bound.inputs, out, &mut room.post);
+                self.post.write_as(&self.outer, block, more, bound.inputs(), out, &mut room.post);
             }
         }
     }

@@ -52,8 +52,8 @@ impl StreamTrial {
         // SAFETY: each place holds its operand and is written by this call alone.
         unsafe {
             let writes = &self.writes[usize::from(streams)];
-            writes.run(machine, Bound { inputs: &[from.cast_const()], outputs: &[to], packed: None });
-            let read = self.reads.run(machine, Bound { inputs: &[to.cast_const()], outputs: &[sum], packed: None });
+            writes.run(machine, Bound::new(&[from, to], 1, None));
+            let read = self.reads.run(machine, Bound::new(&[to, sum], 1, None));
             read.expect("no custom operation is in it");
         }
     }

@@ -250,13 +250,13 @@ mod tests {
                 }
             }
         }
-        let [x, weight, out] = [0, 1, 2].map(|at| memory[at].start());
-        let bound = Bound { inputs: &[x.cast_const(), weight.cast_const()], outputs: &[out], packed: None };
+        let places = [0, 1, 2].map(|at| memory[at].start());
+        let bound = Bound::new(&places, 2, None);
         let compiled = compile(&machine, &kernel).expect("it is supported");
         // SAFETY: each operand lies in memory of its own.
         unsafe {
             compiled.run(&machine, bound).expect("no custom operation is in it");
-            std::slice::from_raw_parts(out, operands[2].span_bytes() as usize).to_vec()
+            std::slice::from_raw_parts(places[2], operands[2].span_bytes() as usize).to_vec()
         }
     }
 
