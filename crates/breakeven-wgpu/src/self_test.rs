@@ -33,9 +33,9 @@ pub fn self_test(device: &dyn Device) -> Vec<SelfTestVerdict> {
     verdicts(device).collect()
 }
 
-/// The first question that a device answers wrong; the others are not asked.
-pub fn first_failure(device: &dyn Device) -> Option<SelfTestVerdict> {
-    verdicts(device).find(|verdict| verdict.failure.is_some())
+/// The first question that a device answers wrong; the others are not asked, and none once `go_on` says no.
+pub fn first_failure(device: &dyn Device, go_on: &dyn Fn() -> bool) -> Option<SelfTestVerdict> {
+    verdicts(device).take_while(|_| go_on()).find(|verdict| verdict.failure.is_some())
 }
 
 fn verdicts(device: &dyn Device) -> impl Iterator<Item = SelfTestVerdict> {

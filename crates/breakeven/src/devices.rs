@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use breakeven_device::{Buffer, Deadline, Device, DeviceInfo, DeviceKind, HostBytes};
@@ -77,6 +78,10 @@ pub(crate) struct Devices {
     /// The search waits for a reason to begin: as in the registry.
     is_waiting: AtomicBool,
     changed: Condvar,
+    /// The search, once it has begun.
+    search: Mutex<Option<JoinHandle<()>>>,
+    /// The engine is gone.
+    is_left: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -148,7 +153,14 @@ impl Devices {
         let looking = search.map_or(Looking::Ended, Looking::Waits);
         let registry =
             Mutex::new(Registry { entries: Arc::new(entries), names, looking, notes, recovering: 0, version: 0 });
-        Devices { registry, version: AtomicU64::new(0), is_waiting, changed: Condvar::new() }
+        Devices {
+            registry,
+            version: AtomicU64::new(0),
+            is_waiting,
+            changed: Condvar::new(),
+            search: Mutex::default(),
+            is_left: AtomicBool::new(false),
+        }
     }
 
     /// True until something begins the search.
@@ -166,10 +178,23 @@ impl Devices {
         match std::mem::replace(&mut registry.looking, Looking::Runs) {
             Looking::Waits(search) => {
                 drop(registry);
-                search::spawn(search, self);
+                let search = search::spawn(search, self);
+                *self.search.lock().unwrap_or_else(PoisonError::into_inner) = search;
             }
             other => registry.looking = other,
         }
+    }
+
+    /// The engine goes: its search stops, and has left whatever driver it was in when this returns.
+    pub fn leave(&self) {
+        self.is_left.store(true, Ordering::Release);
+        let search = self.search.lock().unwrap_or_else(PoisonError::into_inner).take();
+        search.into_iter().for_each(search::leave);
+    }
+
+    /// False once the engine is gone.
+    pub fn is_wanted(&self) -> bool {
+        !self.is_left.load(Ordering::Acquire)
     }
 
     /// What a reader of plans should know of the search, unless it has ended.

@@ -33,6 +33,13 @@ pub(crate) struct Shared {
     pub prospect: Prospect,
 }
 
+/// A process that ends while a thread of it is in a graphics driver crashes.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.devices.leave();
+    }
+}
+
 /// What an engine was told when it was built.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use breakeven_device::{Backend, Copier, Device, DeviceError, DeviceInfo, DeviceKind};
+use breakeven_device::{Backend, Copier, Deadline, Device, DeviceError, DeviceInfo, DeviceKind};
 use breakeven_plan::{DeviceId, DeviceProfile, Profile, Trust};
 use breakeven_wgpu::{Graphics, KeptPipelines, Limits, WgpuBackend, WgpuOptions, first_failure};
 
@@ -30,12 +32,34 @@ pub(crate) struct Search {
 }
 
 /// Search on a thread of its own. An engine that is dropped meanwhile is not kept alive.
-pub(crate) fn spawn(search: Search, devices: &Arc<Devices>) {
+pub(crate) fn spawn(search: Search, devices: &Arc<Devices>) -> Option<JoinHandle<()>> {
     let held = Arc::downgrade(devices);
     let thread = std::thread::Builder::new().name("breakeven-search".to_owned());
-    if let Err(error) = thread.spawn(move || search.run_and_report(&held)) {
+    let spawned = thread.spawn(move || search.run_and_report(&held));
+    if let Err(error) = &spawned {
         devices.note(format!("GPUs could not be looked for: the system refused a thread ({error})"));
         devices.search_ended();
+    }
+    spawned.ok()
+}
+
+/// How long an engine that is dropped waits for its search to leave a driver, where it is for a moment.
+const LEAVING: Duration = Duration::from_secs(5);
+/// How often it looks.
+const GLANCE: Duration = Duration::from_micros(200);
+
+/// Waits until the search has noticed that nobody needs it: NVIDIA's driver takes itself down when a process ends, and a thread that is
+/// in it then crashes.
+pub(crate) fn leave(search: JoinHandle<()>) {
+    let deadline = Deadline::after(LEAVING);
+    // The search holds devices for moments, and with the last tensor of one it may drop the engine.
+    let is_own = search.thread().id() == std::thread::current().id();
+    while !is_own && !search.is_finished() && !deadline.has_passed() {
+        std::thread::sleep(GLANCE);
+    }
+    if search.is_finished() {
+        // What is left of it is its end. A panic was told where it was caught.
+        drop(search.join());
     }
 }
 
@@ -95,6 +119,9 @@ impl Search {
 
     /// Open, measure and add one adapter; true when it can be used.
     fn open(&self, backend: &Arc<dyn Backend>, index: usize, info: &DeviceInfo, devices: &Weak<Devices>) -> bool {
+        if !is_wanted(devices) {
+            return false;
+        }
         let name = format!("{}:{index}", backend.name());
         let twin = devices.upgrade().and_then(|devices| devices.snapshot().twin(info));
         let closed = match (&info.unusable, twin, info.kind) {
@@ -107,7 +134,7 @@ impl Search {
         };
         let entry = match closed {
             Some(why) => Entry::unusable(name, info.clone(), why),
-            None => match backend.open(index).and_then(|d| Ok((self.tested(&d)?, d))) {
+            None => match backend.open(index).and_then(|d| Ok((self.tested(&d, devices)?, d))) {
                 Ok((profile, device)) => {
                     let opener = Opener { backend: backend.clone(), index };
                     Entry::ready(name, device, profile).opened_by(opener)
@@ -120,38 +147,39 @@ impl Search {
     }
 
     /// The profile of a device: stored, else measured now.
-    fn profile(&self, device: &Arc<dyn Device>) -> Result<DeviceProfile, DeviceError> {
-        let info = device.info();
-        calibrate::known(self.stored.as_ref(), info).map_or_else(|| calibrate::measure(device, Effort::QUICK), Ok)
+    fn profile(&self, device: &Arc<dyn Device>, go_on: &dyn Fn() -> bool) -> Result<DeviceProfile, DeviceError> {
+        let measure = || calibrate::measure_while(device, Effort::QUICK, go_on);
+        calibrate::known(self.stored.as_ref(), device.info()).map_or_else(measure, Ok)
     }
 
     /// As [`Search::profile`], of a device that has to pass its self-test before it is measured. Who has a stored profile passed it
     /// with the driver that it has; software adapters are asked by the tests, for which alone they are there.
-    fn tested(&self, device: &Arc<dyn Device>) -> Result<DeviceProfile, DeviceError> {
-        let info = device.info();
+    fn tested(&self, device: &Arc<dyn Device>, devices: &Weak<Devices>) -> Result<DeviceProfile, DeviceError> {
+        let (info, go_on) = (device.info(), || is_wanted(devices));
         if info.kind != DeviceKind::Software && calibrate::known(self.stored.as_ref(), info).is_none() {
-            let failed = first_failure(&**device).and_then(|v| Some((v.name, v.failure?)));
+            let failed = first_failure(&**device, &go_on).and_then(|v| Some((v.name, v.failure?)));
             if let Some((name, why)) = failed {
                 return Err(DeviceError::Driver(format!("it failed its self-test: {name}: {why}")));
             }
         }
-        self.profile(device)
+        self.profile(device, &go_on)
     }
 
     /// With a GPU to compare with, the CPU is measured too, else only the numbers that it works by; and everything is kept for
     /// the next start.
     fn finish(&self, opened: bool, devices: &Weak<Devices>) {
-        let Some(devices) = devices.upgrade() else { return };
-        let snapshot = devices.snapshot();
+        let go_on = || is_wanted(devices);
+        let Some(snapshot) = devices.upgrade().map(|devices| devices.snapshot()) else { return };
         let cpu = snapshot.entry(DeviceId::HOST);
         let Some(device) = &cpu.device else { return };
         let measured = match cpu.profile.trust {
-            Trust::Builtin if opened => Some(self.profile(device)),
+            Trust::Builtin if opened => Some(self.profile(device, &go_on)),
             Trust::Builtin if cpu.profile.tuning.is_empty() => Some(calibrate::tune(device, cpu.profile.clone())),
             // Everything is known of it; the file may lack the others.
             _ if opened => None,
             _ => return,
         };
+        let Some(devices) = devices.upgrade() else { return };
         match measured {
             Some(Ok(profile)) => devices.measured(DeviceId::HOST, profile),
             Some(Err(error)) => devices.note(format!("the CPU could not be measured: {error}")),
@@ -161,6 +189,10 @@ impl Search {
             devices.note(why);
         }
     }
+}
+
+fn is_wanted(devices: &Weak<Devices>) -> bool {
+    devices.upgrade().is_some_and(|devices| devices.is_wanted())
 }
 
 fn note(devices: &Weak<Devices>, note: &str) {

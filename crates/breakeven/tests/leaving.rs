@@ -51,3 +51,30 @@ fn d03_without_a_driver_everything_runs_on_the_cpu() {
     assert!(output.status.success(), "{told}");
     assert!(told.starts_with("1 devices") && told.contains("note: no GPU was found"), "{told}");
 }
+
+/// Threads of this process that look for GPUs; the system keeps 15 letters of their name.
+#[cfg(target_os = "linux")]
+fn searches() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("Linux tells of threads");
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.trim() == "breakeven-searc").count()
+}
+
+/// NVIDIA's driver goes down with the process: a thread that was still in it crashed one of seven programs that had computed on the CPU
+/// meanwhile.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_engine_that_goes_takes_its_search_along() {
+    let mut seen = 0;
+    for milliseconds in [0, 20, 100, 400] {
+        let engine = breakeven::Engine::builder().software(true).no_cache().build().unwrap();
+        assert!(engine.devices().len() < 3, "the search has begun, and takes longer than this");
+        std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+        seen += searches();
+        let begun = std::time::Instant::now();
+        drop(engine);
+        assert_eq!(searches(), 0, "after {milliseconds} ms");
+        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+    }
+    assert!(seen > 0, "no search was met");
+}

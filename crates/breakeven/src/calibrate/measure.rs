@@ -15,6 +15,8 @@ use super::Effort;
 pub(super) struct Bench<'a> {
     pub device: &'a Arc<dyn Device>,
     pub effort: Effort,
+    /// False once nobody waits for the result.
+    pub go_on: &'a dyn Fn() -> bool,
 }
 
 /// Time of one segment.
@@ -40,6 +42,7 @@ const BRIEF: Duration = Duration::from_millis(2);
 impl Bench<'_> {
     /// Compiles kernels, which are not run.
     pub fn compile(&self, kernels: impl Iterator<Item = Kernel>) -> Result<(), DeviceError> {
+        self.is_wanted()?;
         let mut slots = 0..;
         let mut step = |kernel: Kernel| {
             let inputs: Vec<usize> = slots.by_ref().take(kernel.inputs().len()).collect();
@@ -118,6 +121,7 @@ impl Bench<'_> {
         binding: &Binding,
         times: usize,
     ) -> Result<(Sample, Sample), DeviceError> {
+        self.is_wanted()?;
         let prepare = |times: usize| self.device.prepare(&Segment { steps: vec![step.clone(); times] });
         let works = [prepare(1)?, prepare(times)?];
         let mut runs = [Vec::new(), Vec::new()];
@@ -143,6 +147,11 @@ impl Bench<'_> {
         }
         let [one, many] = runs;
         Ok((summary(one, wall), summary(many, wall)))
+    }
+
+    fn is_wanted(&self) -> Result<(), DeviceError> {
+        let gone = || DeviceError::Driver("nobody waits for its measurements any more".to_owned());
+        (self.go_on)().then_some(()).ok_or_else(gone)
     }
 
     /// Seconds from submit to done, and until submit returned, on the device's clock. What came is copied to `arrived`.

@@ -66,7 +66,16 @@ pub(crate) fn tune(device: &Arc<dyn Device>, profile: DeviceProfile) -> Result<D
 
 /// Measures one device.
 pub fn measure(device: &Arc<dyn Device>, effort: Effort) -> Result<DeviceProfile, DeviceError> {
-    let bench = Bench { device, effort };
+    measure_while(device, effort, &|| true)
+}
+
+/// As [`measure`], and an error once `go_on` says no.
+pub(crate) fn measure_while(
+    device: &Arc<dyn Device>,
+    effort: Effort,
+    go_on: &dyn Fn() -> bool,
+) -> Result<DeviceProfile, DeviceError> {
+    let bench = Bench { device, effort, go_on };
     let mut profile = unmeasured(device.info());
     // First, since everything else depends on it.
     profile.tuning = device.tune(effort.largest_bytes as u64)?;
@@ -95,7 +104,7 @@ pub(crate) fn measure_custom(
     dispatch: Cost,
     launches: &[(Kernel, Vec<HostBytes>)],
 ) -> Result<ClassCurves, DeviceError> {
-    let bench = Bench { device, effort: Effort::QUICK };
+    let bench = Bench { device, effort: Effort::QUICK, go_on: &|| true };
     let (mut math, mut memory) = (Vec::new(), Vec::new());
     for (kernel, inputs) in launches {
         let (one, many) = bench.kernel_over(kernel, inputs, STEPS)?;
