@@ -72,10 +72,7 @@ impl Curves {
 
     /// The line through lower quartiles of samples that are drawn anew.
     fn draw(&self, random: &mut Random) -> Vec<(f64, f64)> {
-        let mut quartile = |times: &Sorted| {
-            let all = times.times_ns();
-            all[random.place_of_rank(times.rank(0.25), all.len())]
-        };
+        let mut quartile = |times: &Sorted| times.draw(0.25, random);
         let mut advantage = |point: &Point| (quartile(&point.cpu) / quartile(&point.gpu)).ln();
         self.points.iter().map(|point| (ln(point.elements), advantage(point))).collect()
     }

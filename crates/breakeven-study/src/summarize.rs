@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::breakeven::{Curves, Point};
 use crate::folder::{Recorded, RecordedCell};
 use crate::stats::{self, Dropped, Interval, Kept, Random, Sorted};
-use crate::{BreakEven, Ceiling, CellSummary, Flag, Noise, Parts, Run, Sample, Source, Status, Target, regret};
+use crate::{BreakEven, Ceiling, CellSummary, Noise, Parts, Run, Sample, Source, Status, Target, regret};
 
 /// Bytes that no cache of a processor holds.
 const LARGER_THAN_CACHES: u64 = 1 << 30;
@@ -25,7 +25,8 @@ pub fn summarize(
     targets: impl Fn(&[CellSummary]) -> Vec<Target>,
 ) -> Run {
     let seed = recorded.manifest.seed;
-    let kept: Vec<(Kept, &RecordedCell)> = recorded.cells.iter().map(|cell| (keep(&cell.samples), cell)).collect();
+    let kept: Vec<(Kept, &RecordedCell)> =
+        recorded.cells.iter().map(|cell| (Kept::of(&cell.samples).settled(), cell)).collect();
     let cells: Vec<CellSummary> = kept.iter().map(|(kept, cell)| cell_summary(kept, cell, seed)).collect();
     let noise = noise(recorded, &kept);
     Run {
@@ -64,22 +65,6 @@ fn raised(ceiling: &Ceiling, cells: &[CellSummary]) -> Ceiling {
     }
 }
 
-/// The samples that count: not those that were disturbed, and not those before times settled.
-fn keep(samples: &[Sample]) -> Kept {
-    let mut kept = Kept::of(samples);
-    let warm_up = stats::settled_from(&kept.wall_ns());
-    // Samples that were taken for their parts lie between, and go with what they were taken beside.
-    let is_whole = |sample: &Sample| !sample.flags.has(Flag::InParts);
-    let mut whole = 0;
-    let settled = kept.samples.iter().position(|sample| {
-        whole += usize::from(is_whole(sample));
-        whole > warm_up
-    });
-    kept.samples.drain(..settled.unwrap_or(0));
-    kept.dropped.warm_up += warm_up as u64;
-    kept
-}
-
 fn noise(recorded: &Recorded, kept: &[(Kept, &RecordedCell)]) -> Noise {
     let ok = kept.iter().filter(|(_, cell)| cell.facts.status == Status::Ok);
     let rows: Vec<Vec<f64>> = ok.map(|(kept, _)| kept.wall_ns()).collect();
@@ -109,7 +94,7 @@ fn cell_summary(kept: &Kept, cell: &RecordedCell, seed: u64) -> CellSummary {
         copied: facts.copied,
         ..CellSummary::unmeasured(cell.cell.clone(), facts.status)
     };
-    match Sorted::new(&kept.wall_ns()) {
+    match Sorted::of_rounds(&kept.rounds()) {
         Some(sorted) if facts.status == Status::Ok => timed(row, kept, &sorted, facts.degenerate, seed),
         // What went well and has no sample earns no time, and a reader is told.
         None if facts.status == Status::Ok => CellSummary { flags: vec!["no sample counts".into()], ..row },
@@ -181,7 +166,8 @@ fn break_evens(recorded: &Recorded, kept: &[(Kept, &RecordedCell)], seed: u64) -
 
 /// For each operation and type, up to `count` sizes in elements whose measurement would tell most of where the faster device changes.
 pub fn sizes_to_add(recorded: &Recorded, count: usize) -> BTreeMap<(String, String), BTreeSet<u64>> {
-    let kept: Vec<(Kept, &RecordedCell)> = recorded.cells.iter().map(|cell| (keep(&cell.samples), cell)).collect();
+    let kept: Vec<(Kept, &RecordedCell)> =
+        recorded.cells.iter().map(|cell| (Kept::of(&cell.samples).settled(), cell)).collect();
     let rows = rows(&kept);
     let mut sizes = BTreeMap::<_, BTreeSet<u64>>::new();
     for pair in pair(&rows, |device| device == "cpu") {
@@ -210,7 +196,7 @@ pub(crate) struct Row {
 impl Row {
     fn of(kept: &Kept, cell: &RecordedCell) -> Option<Row> {
         let is_ok = cell.facts.status == Status::Ok;
-        let times = Sorted::new(&kept.wall_ns()).filter(|_| is_ok);
+        let times = Sorted::of_rounds(&kept.rounds()).filter(|_| is_ok);
         (cell.facts.status != Status::Skipped).then(|| Row {
             cell: cell.cell.clone(),
             status: cell.facts.status,

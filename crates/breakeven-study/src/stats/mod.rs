@@ -16,4 +16,4 @@ pub use noise::{NOISY, UNUSABLE, drift, floor, verdict};
 pub use quantile::{P90_SAMPLES, P99_SAMPLES, Sorted};
 pub use random::Random;
 pub use stop::{StopRule, should_stop};
-pub use warm_up::{classify, settled_from};
+pub use warm_up::{classify, is_first_round_warming, settled_from};
