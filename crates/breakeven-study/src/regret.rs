@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::folder::RecordedCell;
-use crate::stats::{Kept, Sorted};
+use crate::stats::{self, Kept, Sorted};
 use crate::verdict::devices_of;
 use crate::{AUTOMATIC, Cell, Mode, SCALAR, Status};
 
@@ -76,7 +76,7 @@ struct Choice<'a> {
 struct Timed<'a> {
     cell: &'a RecordedCell,
     all_ns: f64,
-    /// The lower quartiles of its even and of its odd samples.
+    /// The lower quartiles of its even and of its odd rounds.
     halves_ns: [f64; 2],
 }
 
@@ -147,11 +147,9 @@ impl<'a> Timed<'a> {
         if cell.facts.status != Status::Ok || times.len() < LEAST_SAMPLES {
             return None;
         }
-        let quartile = |first: usize, step: usize| {
-            let some: Vec<f64> = times.iter().copied().skip(first).step_by(step).collect();
-            Sorted::new(&some).map(|sorted| sorted.q1_ns())
-        };
-        Some(Timed { cell, all_ns: quartile(0, 1)?, halves_ns: [quartile(0, 2)?, quartile(1, 2)?] })
+        let all_ns = Sorted::new(&times)?.q1_ns();
+        let halves_ns = stats::halves(&kept.rounds())?.map(|half| half.q1_ns());
+        Some(Timed { cell, all_ns, halves_ns })
     }
 
     fn device(&self) -> &str {
@@ -160,7 +158,8 @@ impl<'a> Timed<'a> {
 }
 
 impl Choice<'_> {
-    /// The best device is chosen by one half of its samples and timed by the other: else the luckiest would be held against the engine.
+    /// The best device is chosen by one half of its rounds and timed by the other: else the luckiest would be held against the engine. Samples of
+    /// a round have their luck in common, so halves of these would not do.
     fn regret(self, is_cpu: &impl Fn(&str) -> bool) -> Option<Regretted> {
         let automatic = self.automatic?;
         let has = |wanted: bool| self.by_hand.iter().any(|timed| is_cpu(timed.device()) == wanted);

@@ -65,17 +65,27 @@ fn raised(ceiling: &Ceiling, cells: &[CellSummary]) -> Ceiling {
     }
 }
 
+/// Rows are taken as they were measured, also before their times settled: what is dropped there is a part of what differs.
 fn noise(recorded: &Recorded, kept: &[(Kept, &RecordedCell)]) -> Noise {
-    let ok = kept.iter().filter(|(_, cell)| cell.facts.status == Status::Ok);
-    let rows: Vec<Vec<f64>> = ok.map(|(kept, _)| kept.wall_ns()).collect();
-    let sentinels: Vec<f64> = recorded.sentinels.iter().map(|sentinel| sentinel.wall_ns as f64).collect();
-    let rows = rows.iter().map(Vec::as_slice).chain([sentinels.as_slice()]);
+    let ok = recorded.cells.iter().filter(|cell| cell.facts.status == Status::Ok);
+    let rows = ok.map(|cell| Kept::of(&cell.samples).rounds());
+    let rows: Vec<Vec<Vec<f64>>> = rows.chain([sentinel_rounds(recorded)]).collect();
+    let rows = rows.iter().map(Vec::as_slice);
     // Without a row that is long enough nothing is known of the noise, so nothing can be concluded.
     let floor = stats::floor(rows).unwrap_or(1.0);
     let rounds = recorded.sentinels.iter().map(|sentinel| (sentinel.round, sentinel.wall_ns as f64));
     let sentinel_drift = stats::drift(rounds);
     let throttled = kept.iter().map(|(kept, _)| kept.dropped.throttled).sum();
     Noise { floor, sentinel_drift, throttled, verdict: stats::verdict(floor, sentinel_drift) }
+}
+
+/// The sentinel's times, round by round.
+fn sentinel_rounds(recorded: &Recorded) -> Vec<Vec<f64>> {
+    let mut rounds = BTreeMap::<u32, Vec<f64>>::new();
+    for sentinel in &recorded.sentinels {
+        rounds.entry(sentinel.round).or_default().push(sentinel.wall_ns as f64);
+    }
+    rounds.into_values().collect()
 }
 
 fn cell_summary(kept: &Kept, cell: &RecordedCell, seed: u64) -> CellSummary {

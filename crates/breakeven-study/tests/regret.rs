@@ -75,6 +75,26 @@ fn nothing_is_said_where_a_side_is_missing() -> Result<(), StudyError> {
     Ok(())
 }
 
+/// Two devices by hand are equally fast, and one was lucky in the rounds that choose: its luck is not held against the engine.
+#[test]
+fn the_luck_of_a_round_is_no_reproach() -> Result<(), StudyError> {
+    let folder = Folder::new("regret-luck");
+    let mut writer = RunWriter::create(folder.path(), &manifest())?;
+    for (device, even_ns) in [("auto", 100_000), ("cpu", 100_000), ("vulkan:0", 80_000)] {
+        let cell = cell("gelu", 1_000_000, device, Mode::Host);
+        let id = writer.begin(0, &cell)?;
+        let wall_ns = |round: u32| if round.is_multiple_of(2) { even_ns } else { 100_000 };
+        let sample = |at: u32| Sample { round: at / 5, index: at % 5, wall_ns: wall_ns(at / 5), ..Sample::default() };
+        writer.samples(id, &(0..30).map(sample).collect::<Vec<_>>())?;
+        writer.finish(0, id, &cell, Facts::of(Status::Ok))?;
+    }
+    let run = summarize(&read(folder.path())?, "luck", Source::Measured, |_| Vec::new());
+    let found = run.regret.expect("everything was measured");
+    assert_eq!((found.slower, found.worst), (0, 0.0), "{found:?}");
+    assert!(run.noise.floor > 0.2, "even and odd rounds differ by 20%: {:?}", run.noise);
+    Ok(())
+}
+
 #[test]
 fn a_plain_loop_is_no_device() -> Result<(), StudyError> {
     let mut rows = mixed();

@@ -12,7 +12,7 @@ mod warm_up;
 pub use bootstrap::{Interval, of_median, of_quantile};
 pub use clean::{BadSpan, Dropped, Kept, Span, Ticks};
 pub use data::{degenerate_share, flags};
-pub use noise::{NOISY, UNUSABLE, drift, floor, verdict};
+pub use noise::{NOISY, UNUSABLE, drift, floor, halves, verdict};
 pub use quantile::{P90_SAMPLES, P99_SAMPLES, Sorted};
 pub use random::Random;
 pub use stop::{StopRule, should_stop};
