@@ -129,7 +129,9 @@ impl Regret {
             (1, _) => "; another device was the better one there".into(),
             _ => format!("; in {wrong_device} of these another device was the better one"),
         };
-        let doubt = if floor > HARM / 2.0 {
+        let doubt = if !floor.is_finite() {
+            ". What the same code measured twice differs by is not known here, so this is inconclusive".into()
+        } else if floor > HARM / 2.0 {
             format!(". The same code measured twice differs by {:.1}% here, so this is inconclusive", floor * 100.0)
         } else {
             String::new()

@@ -72,7 +72,7 @@ fn noise(recorded: &Recorded, kept: &[(Kept, &RecordedCell)]) -> Noise {
     let rows: Vec<Vec<Vec<f64>>> = rows.chain([sentinel_rounds(recorded)]).collect();
     let rows = rows.iter().map(Vec::as_slice);
     // Without a row that is long enough nothing is known of the noise, so nothing can be concluded.
-    let floor = stats::floor(rows).unwrap_or(1.0);
+    let floor = stats::floor(rows).unwrap_or(f64::INFINITY);
     let rounds = recorded.sentinels.iter().map(|sentinel| (sentinel.round, sentinel.wall_ns as f64));
     let sentinel_drift = stats::drift(rounds);
     let throttled = kept.iter().map(|(kept, _)| kept.dropped.throttled).sum();

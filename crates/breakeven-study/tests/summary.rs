@@ -4,9 +4,11 @@ mod samples;
 
 use breakeven_study::folder::{Event, Facts, RunWriter, read};
 use breakeven_study::published::held_against;
+use breakeven_study::report::report;
 use breakeven_study::stats::Random;
 use breakeven_study::{
-    Ceiling, Cell, Flag, Flags, Mode, NoiseVerdict, Run, Sample, Source, Status, StudyError, WarmUp, summarize,
+    Ceiling, Cell, Flag, Flags, Mode, NoiseVerdict, Run, Sample, Source, Status, StudyError, Summary, SummarySchema,
+    WarmUp, summarize,
 };
 use samples::{Folder, cell, manifest};
 
@@ -130,6 +132,25 @@ fn decayed_data_and_unusable_kernel_times_are_flagged() -> Result<(), StudyError
     );
     assert_eq!(run.cells[0].parts.kernel_ns, None);
     Ok(())
+}
+
+/// Too few samples to tell the noise: null in files, and not a floor of 100%.
+#[test]
+fn noise_that_is_not_known_is_null() -> Result<(), StudyError> {
+    let mut few = ok("gelu", 1000, "cpu", 1e3);
+    few.2.truncate(5);
+    let run = summary("unknown", &[few])?;
+    assert_eq!(run.noise.verdict, NoiseVerdict::Unusable);
+    let written = serde_json::to_value(&run).expect("JSON");
+    assert_eq!(written["noise"]["floor"], serde_json::Value::Null);
+    assert_eq!(serde_json::from_value::<Run>(written).expect("written by us"), run);
+    let text = markdown(run);
+    assert!(text.contains("differs by is not known") && !text.contains("inf"), "{text}");
+    Ok(())
+}
+
+fn markdown(run: Run) -> String {
+    (report("markdown").expect("listed").make)(&Summary { schema: SummarySchema {}, runs: vec![run] })
 }
 
 #[test]

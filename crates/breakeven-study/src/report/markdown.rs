@@ -159,10 +159,13 @@ fn noise(run: &Run) -> String {
         0 => "whether clocks were lowered was not watched".to_string(),
         samples => format!("{samples} samples were dropped as throttled"),
     };
-    let [floor, drift] = [noise.floor, noise.sentinel_drift].map(|share| share * 100.0);
-    format!(
-        "## Noise\n\n{verdict}: the same measured twice differs by up to {floor:.1}%, the sentinel drifted by {drift:.1}%, {throttled}.\n"
-    )
+    let floor = if noise.floor.is_finite() {
+        format!("the same measured twice differs by up to {:.1}%", noise.floor * 100.0)
+    } else {
+        "what the same measured twice differs by is not known".into()
+    };
+    let drift = noise.sentinel_drift * 100.0;
+    format!("## Noise\n\n{verdict}: {floor}, the sentinel drifted by {drift:.1}%, {throttled}.\n")
 }
 
 fn environment(run: &Run) -> String {
