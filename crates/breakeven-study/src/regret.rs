@@ -25,6 +25,9 @@ pub struct Regret {
     pub slower: u64,
     /// Of those, where it had put the work on another device than that.
     pub wrong_device: u64,
+    /// Of all, where the engine's choice took longer by more than 5% and the noise floor together.
+    #[serde(default)]
+    pub certain: u64,
     /// The middle regret: time over that of the best device by hand, less 1.
     pub median: f64,
     /// Nine of ten regrets are at most this.
@@ -110,17 +113,18 @@ fn summed(mut all: Vec<Regretted>, floor: f64) -> Option<Regret> {
     // From the largest on: the middle one, and the one that a tenth are above.
     let (median, p90) = (all[last.div_ceil(2)].regret, all[last / 10].regret);
     all.retain(|row| row.regret > HARM);
-    let is_elsewhere = |row: &&Regretted| row.chose.as_ref().is_some_and(|chose| *chose != row.best);
-    let (slower, wrong_device) = (all.len() as u64, all.iter().filter(is_elsewhere).count() as u64);
+    let count = |is_it: &dyn Fn(&Regretted) -> bool| all.iter().filter(|row| is_it(row)).count() as u64;
+    let (slower, wrong_device) = (all.len() as u64, count(&Regretted::is_elsewhere));
+    let certain = count(&|row| row.regret > HARM + floor);
     all.truncate(LISTED);
-    let found = Regret { cells, slower, wrong_device, median, p90, worst, rows: all, verdict: String::new() };
+    let found = Regret { cells, slower, wrong_device, certain, median, p90, worst, rows: all, verdict: String::new() };
     Some(Regret { verdict: found.sentence(floor), ..found })
 }
 
 impl Regret {
     /// A floor above half of what counts as slower leaves open what is the engine's doing.
     fn sentence(&self, floor: f64) -> String {
-        let Regret { cells, slower, wrong_device, .. } = self;
+        let Regret { cells, slower, wrong_device, certain, .. } = self;
         let [share, median, p90, worst] =
             [*slower as f64 / *cells as f64, self.median, self.p90, self.worst].map(|part| part.max(0.0) * 100.0);
         let elsewhere = match (slower, wrong_device) {
@@ -132,7 +136,17 @@ impl Regret {
         let doubt = if !floor.is_finite() {
             ". What the same code measured twice differs by is not known here, so this is inconclusive".into()
         } else if floor > HARM / 2.0 {
-            format!(". The same code measured twice differs by {:.1}% here, so this is inconclusive", floor * 100.0)
+            let differs = format!(". The same code measured twice differs by {:.1}% here", floor * 100.0);
+            match certain {
+                0 => differs + ", so this is inconclusive",
+                1 => differs + "; 1 of the cells is slower by more than 5% and that together, so for certain",
+                _ => {
+                    differs
+                        + &format!(
+                            "; {certain} of the cells are slower by more than 5% and that together, so for certain"
+                        )
+                }
+            }
         } else {
             String::new()
         };
@@ -140,6 +154,13 @@ impl Regret {
             "left to choose, breakeven was more than 5% slower than the best device by hand in {slower} of {cells} cells \
              ({share:.1}%){elsewhere}. Half of all took at most {median:.1}% longer, nine of ten at most {p90:.1}%, the worst {worst:.1}%{doubt}"
         )
+    }
+}
+
+impl Regretted {
+    /// Whether the engine had put the work on another device than the best one.
+    pub fn is_elsewhere(&self) -> bool {
+        self.chose.as_ref().is_some_and(|chose| *chose != self.best)
     }
 }
 

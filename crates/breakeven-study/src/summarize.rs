@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::breakeven::{Curves, Point};
 use crate::folder::{Recorded, RecordedCell};
 use crate::stats::{self, Dropped, Interval, Kept, Random, Sorted};
-use crate::{BreakEven, Ceiling, CellSummary, Noise, Parts, Run, Sample, Source, Status, Target, regret};
+use crate::{BreakEven, Ceiling, CellSummary, Mode, Noise, Parts, Run, Sample, Source, Status, Target, regret};
 
 /// Bytes that no cache of a processor holds.
 const LARGER_THAN_CACHES: u64 = 1 << 30;
@@ -52,14 +52,16 @@ fn chosen_hardware(recorded: &Recorded, cells: &[CellSummary]) -> Vec<CellSummar
 }
 
 /// What a device reached in its own measurement, or in a row where that was more: a ceiling is the most that was seen. Data in a cache moves
-/// faster than in memory, so bytes are raised by rows alone that are larger than any cache.
+/// faster than in memory, so bytes are raised by rows alone that are larger than any cache. The ceiling of arithmetic is one of f32: half the
+/// width may have twice the rate. Copies by themselves run no kernel, whatever the kernel would do.
 fn raised(ceiling: &Ceiling, cells: &[CellSummary]) -> Ceiling {
-    let of_it = || cells.iter().filter(|row| row.cell.device == ceiling.device);
+    let of_it = || cells.iter().filter(|row| row.cell.device == ceiling.device && row.cell.mode != Mode::Copy);
+    let is_f32 = |row: &&CellSummary| row.cell.dtype == "f32";
     let rate = |row: &CellSummary, work: Option<u64>| Some(work? as f64 / row.min_ns? * 1e9);
     let most = |known: Option<f64>, rates: &mut dyn Iterator<Item = f64>| Some(rates.fold(known?, f64::max));
     let is_large = |row: &&CellSummary| row.bytes.is_some_and(|bytes| bytes > LARGER_THAN_CACHES);
     Ceiling {
-        flops: most(ceiling.flops, &mut of_it().filter_map(|row| rate(row, row.flops))),
+        flops: most(ceiling.flops, &mut of_it().filter(is_f32).filter_map(|row| rate(row, row.flops))),
         bytes_per_s: most(ceiling.bytes_per_s, &mut of_it().filter(is_large).filter_map(|row| rate(row, row.bytes))),
         ..ceiling.clone()
     }
@@ -76,7 +78,8 @@ fn noise(recorded: &Recorded, kept: &[(Kept, &RecordedCell)]) -> Noise {
     let rounds = recorded.sentinels.iter().map(|sentinel| (sentinel.round, sentinel.wall_ns as f64));
     let sentinel_drift = stats::drift(rounds);
     let throttled = kept.iter().map(|(kept, _)| kept.dropped.throttled).sum();
-    Noise { floor, sentinel_drift, throttled, verdict: stats::verdict(floor, sentinel_drift) }
+    let throttling_watched = recorded.sensors.iter().any(|reading| reading.throttlings.is_some());
+    Noise { floor, sentinel_drift, throttled, throttling_watched, verdict: stats::verdict(floor, sentinel_drift) }
 }
 
 /// The sentinel's times, round by round.

@@ -64,6 +64,9 @@ pub struct Noise {
     pub sentinel_drift: f64,
     /// Samples that were dropped because a clock was lowered.
     pub throttled: u64,
+    /// Whether counts of lowered clocks were there to be read. Without them, no sample dropped says nothing.
+    #[serde(default)]
+    pub throttling_watched: bool,
     /// What follows from these.
     pub verdict: NoiseVerdict,
 }
