@@ -72,10 +72,7 @@ impl Curves {
 
     /// The line through lower quartiles of samples that are drawn anew.
     fn draw(&self, random: &mut Random) -> Vec<(f64, f64)> {
-        let mut quartile = |times: &Sorted| {
-            let all = times.times_ns();
-            all[random.place_of_rank(times.rank(0.25), all.len())]
-        };
+        let mut quartile = |times: &Sorted| times.draw(0.25, random);
         let mut advantage = |point: &Point| (quartile(&point.cpu) / quartile(&point.gpu)).ln();
         self.points.iter().map(|point| (ln(point.elements), advantage(point))).collect()
     }
@@ -155,9 +152,13 @@ impl Curves {
             ([], None) => format!("none in [{a}, {b}]: both equal at every size"),
             ([one], _) if one.to == Side::Gpu => format!("GPU from {}", place(one)),
             ([one], _) => format!("CPU from {}, GPU below", place(one)),
+            ([one, two], _) if two.to == Side::Cpu => {
+                format!("GPU from {} to {}, CPU elsewhere", place(one), place(two))
+            }
             ([.., last], _) => {
                 let name = if last.to == Side::Gpu { "GPU" } else { "CPU" };
-                format!("{name} from {}, after {} changes below it", place(last), crossings.len() - 1)
+                let changes = if crossings.len() == 2 { "change" } else { "changes" };
+                format!("{name} from {}, after {} {changes} below it", place(last), crossings.len() - 1)
             }
         }
     }
@@ -274,6 +275,11 @@ mod tests {
         assert!(verdict(&ONE).starts_with("GPU from 58,"), "{}", verdict(&ONE));
         let back = [(1_000, 2.0, 1.0), (4_000, 1.0, 2.0)];
         assert_eq!(verdict(&back), "CPU from 2,000 elements (2,000 to 2,000), GPU below");
+        let window = [(1_000, 1.0, 2.0), (4_000, 2.0, 1.0), (16_000, 1.0, 2.0)];
+        let said = "GPU from 2,000 elements (2,000 to 2,000) to 8,000 elements (8,000 to 8,000), CPU elsewhere";
+        assert_eq!(verdict(&window), said);
+        let twice = [(1_000, 2.0, 1.0), (4_000, 1.0, 2.0), (16_000, 2.0, 1.0)];
+        assert!(verdict(&twice).ends_with("after 1 change below it"), "{}", verdict(&twice));
         let three = [(10, 1.0, 2.0), (100, 2.0, 1.0), (1000, 1.0, 2.0), (10_000, 2.0, 1.0)];
         assert!(verdict(&three).ends_with("after 2 changes below it"), "{}", verdict(&three));
     }

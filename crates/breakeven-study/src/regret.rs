@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::folder::RecordedCell;
-use crate::stats::{Kept, Sorted};
+use crate::stats::{self, Kept, Sorted};
 use crate::verdict::devices_of;
 use crate::{AUTOMATIC, Cell, Mode, SCALAR, Status};
 
@@ -25,6 +25,9 @@ pub struct Regret {
     pub slower: u64,
     /// Of those, where it had put the work on another device than that.
     pub wrong_device: u64,
+    /// Of all, where the engine's choice took longer by more than 5% and the noise floor together.
+    #[serde(default)]
+    pub certain: u64,
     /// The middle regret: time over that of the best device by hand, less 1.
     pub median: f64,
     /// Nine of ten regrets are at most this.
@@ -76,7 +79,7 @@ struct Choice<'a> {
 struct Timed<'a> {
     cell: &'a RecordedCell,
     all_ns: f64,
-    /// The lower quartiles of its even and of its odd samples.
+    /// The lower quartiles of its even and of its odd rounds.
     halves_ns: [f64; 2],
 }
 
@@ -110,17 +113,18 @@ fn summed(mut all: Vec<Regretted>, floor: f64) -> Option<Regret> {
     // From the largest on: the middle one, and the one that a tenth are above.
     let (median, p90) = (all[last.div_ceil(2)].regret, all[last / 10].regret);
     all.retain(|row| row.regret > HARM);
-    let is_elsewhere = |row: &&Regretted| row.chose.as_ref().is_some_and(|chose| *chose != row.best);
-    let (slower, wrong_device) = (all.len() as u64, all.iter().filter(is_elsewhere).count() as u64);
+    let count = |is_it: &dyn Fn(&Regretted) -> bool| all.iter().filter(|row| is_it(row)).count() as u64;
+    let (slower, wrong_device) = (all.len() as u64, count(&Regretted::is_elsewhere));
+    let certain = count(&|row| row.regret > HARM + floor);
     all.truncate(LISTED);
-    let found = Regret { cells, slower, wrong_device, median, p90, worst, rows: all, verdict: String::new() };
+    let found = Regret { cells, slower, wrong_device, certain, median, p90, worst, rows: all, verdict: String::new() };
     Some(Regret { verdict: found.sentence(floor), ..found })
 }
 
 impl Regret {
     /// A floor above half of what counts as slower leaves open what is the engine's doing.
     fn sentence(&self, floor: f64) -> String {
-        let Regret { cells, slower, wrong_device, .. } = self;
+        let Regret { cells, slower, wrong_device, certain, .. } = self;
         let [share, median, p90, worst] =
             [*slower as f64 / *cells as f64, self.median, self.p90, self.worst].map(|part| part.max(0.0) * 100.0);
         let elsewhere = match (slower, wrong_device) {
@@ -129,8 +133,20 @@ impl Regret {
             (1, _) => "; another device was the better one there".into(),
             _ => format!("; in {wrong_device} of these another device was the better one"),
         };
-        let doubt = if floor > HARM / 2.0 {
-            format!(". The same code measured twice differs by {:.1}% here, so this is inconclusive", floor * 100.0)
+        let doubt = if !floor.is_finite() {
+            ". What the same code measured twice differs by is not known here, so this is inconclusive".into()
+        } else if floor > HARM / 2.0 {
+            let differs = format!(". The same code measured twice differs by {:.1}% here", floor * 100.0);
+            match certain {
+                0 => differs + ", so this is inconclusive",
+                1 => differs + "; 1 of the cells is slower by more than 5% and that together, so for certain",
+                _ => {
+                    differs
+                        + &format!(
+                            "; {certain} of the cells are slower by more than 5% and that together, so for certain"
+                        )
+                }
+            }
         } else {
             String::new()
         };
@@ -141,17 +157,22 @@ impl Regret {
     }
 }
 
+impl Regretted {
+    /// Whether the engine had put the work on another device than the best one.
+    pub fn is_elsewhere(&self) -> bool {
+        self.chose.as_ref().is_some_and(|chose| *chose != self.best)
+    }
+}
+
 impl<'a> Timed<'a> {
     fn of(kept: &Kept, cell: &'a RecordedCell) -> Option<Timed<'a>> {
         let times = kept.wall_ns();
         if cell.facts.status != Status::Ok || times.len() < LEAST_SAMPLES {
             return None;
         }
-        let quartile = |first: usize, step: usize| {
-            let some: Vec<f64> = times.iter().copied().skip(first).step_by(step).collect();
-            Sorted::new(&some).map(|sorted| sorted.q1_ns())
-        };
-        Some(Timed { cell, all_ns: quartile(0, 1)?, halves_ns: [quartile(0, 2)?, quartile(1, 2)?] })
+        let all_ns = Sorted::new(&times)?.q1_ns();
+        let halves_ns = stats::halves(&kept.rounds())?.map(|half| half.q1_ns());
+        Some(Timed { cell, all_ns, halves_ns })
     }
 
     fn device(&self) -> &str {
@@ -160,7 +181,8 @@ impl<'a> Timed<'a> {
 }
 
 impl Choice<'_> {
-    /// The best device is chosen by one half of its samples and timed by the other: else the luckiest would be held against the engine.
+    /// The best device is chosen by one half of its rounds and timed by the other: else the luckiest would be held against the engine. Samples of
+    /// a round have their luck in common, so halves of these would not do.
     fn regret(self, is_cpu: &impl Fn(&str) -> bool) -> Option<Regretted> {
         let automatic = self.automatic?;
         let has = |wanted: bool| self.by_hand.iter().any(|timed| is_cpu(timed.device()) == wanted);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::breakeven::{Curves, Point};
 use crate::folder::{Recorded, RecordedCell};
 use crate::stats::{self, Dropped, Interval, Kept, Random, Sorted};
-use crate::{BreakEven, Ceiling, CellSummary, Flag, Noise, Parts, Run, Sample, Source, Status, Target, regret};
+use crate::{BreakEven, Ceiling, CellSummary, Mode, Noise, Parts, Run, Sample, Source, Status, Target, regret};
 
 /// Bytes that no cache of a processor holds.
 const LARGER_THAN_CACHES: u64 = 1 << 30;
@@ -25,7 +25,8 @@ pub fn summarize(
     targets: impl Fn(&[CellSummary]) -> Vec<Target>,
 ) -> Run {
     let seed = recorded.manifest.seed;
-    let kept: Vec<(Kept, &RecordedCell)> = recorded.cells.iter().map(|cell| (keep(&cell.samples), cell)).collect();
+    let kept: Vec<(Kept, &RecordedCell)> =
+        recorded.cells.iter().map(|cell| (Kept::of(&cell.samples).settled(), cell)).collect();
     let cells: Vec<CellSummary> = kept.iter().map(|(kept, cell)| cell_summary(kept, cell, seed)).collect();
     let noise = noise(recorded, &kept);
     Run {
@@ -51,46 +52,43 @@ fn chosen_hardware(recorded: &Recorded, cells: &[CellSummary]) -> Vec<CellSummar
 }
 
 /// What a device reached in its own measurement, or in a row where that was more: a ceiling is the most that was seen. Data in a cache moves
-/// faster than in memory, so bytes are raised by rows alone that are larger than any cache.
+/// faster than in memory, so bytes are raised by rows alone that are larger than any cache. The ceiling of arithmetic is one of f32: half the
+/// width may have twice the rate. Copies by themselves run no kernel, whatever the kernel would do.
 fn raised(ceiling: &Ceiling, cells: &[CellSummary]) -> Ceiling {
-    let of_it = || cells.iter().filter(|row| row.cell.device == ceiling.device);
+    let of_it = || cells.iter().filter(|row| row.cell.device == ceiling.device && row.cell.mode != Mode::Copy);
+    let is_f32 = |row: &&CellSummary| row.cell.dtype == "f32";
     let rate = |row: &CellSummary, work: Option<u64>| Some(work? as f64 / row.min_ns? * 1e9);
     let most = |known: Option<f64>, rates: &mut dyn Iterator<Item = f64>| Some(rates.fold(known?, f64::max));
     let is_large = |row: &&CellSummary| row.bytes.is_some_and(|bytes| bytes > LARGER_THAN_CACHES);
     Ceiling {
-        flops: most(ceiling.flops, &mut of_it().filter_map(|row| rate(row, row.flops))),
+        flops: most(ceiling.flops, &mut of_it().filter(is_f32).filter_map(|row| rate(row, row.flops))),
         bytes_per_s: most(ceiling.bytes_per_s, &mut of_it().filter(is_large).filter_map(|row| rate(row, row.bytes))),
         ..ceiling.clone()
     }
 }
 
-/// The samples that count: not those that were disturbed, and not those before times settled.
-fn keep(samples: &[Sample]) -> Kept {
-    let mut kept = Kept::of(samples);
-    let warm_up = stats::settled_from(&kept.wall_ns());
-    // Samples that were taken for their parts lie between, and go with what they were taken beside.
-    let is_whole = |sample: &Sample| !sample.flags.has(Flag::InParts);
-    let mut whole = 0;
-    let settled = kept.samples.iter().position(|sample| {
-        whole += usize::from(is_whole(sample));
-        whole > warm_up
-    });
-    kept.samples.drain(..settled.unwrap_or(0));
-    kept.dropped.warm_up += warm_up as u64;
-    kept
-}
-
+/// Rows are taken as they were measured, also before their times settled: what is dropped there is a part of what differs.
 fn noise(recorded: &Recorded, kept: &[(Kept, &RecordedCell)]) -> Noise {
-    let ok = kept.iter().filter(|(_, cell)| cell.facts.status == Status::Ok);
-    let rows: Vec<Vec<f64>> = ok.map(|(kept, _)| kept.wall_ns()).collect();
-    let sentinels: Vec<f64> = recorded.sentinels.iter().map(|sentinel| sentinel.wall_ns as f64).collect();
-    let rows = rows.iter().map(Vec::as_slice).chain([sentinels.as_slice()]);
+    let ok = recorded.cells.iter().filter(|cell| cell.facts.status == Status::Ok);
+    let rows = ok.map(|cell| Kept::of(&cell.samples).rounds());
+    let rows: Vec<Vec<Vec<f64>>> = rows.chain([sentinel_rounds(recorded)]).collect();
+    let rows = rows.iter().map(Vec::as_slice);
     // Without a row that is long enough nothing is known of the noise, so nothing can be concluded.
-    let floor = stats::floor(rows).unwrap_or(1.0);
+    let floor = stats::floor(rows).unwrap_or(f64::INFINITY);
     let rounds = recorded.sentinels.iter().map(|sentinel| (sentinel.round, sentinel.wall_ns as f64));
     let sentinel_drift = stats::drift(rounds);
     let throttled = kept.iter().map(|(kept, _)| kept.dropped.throttled).sum();
-    Noise { floor, sentinel_drift, throttled, verdict: stats::verdict(floor, sentinel_drift) }
+    let throttling_watched = recorded.sensors.iter().any(|reading| reading.throttlings.is_some());
+    Noise { floor, sentinel_drift, throttled, throttling_watched, verdict: stats::verdict(floor, sentinel_drift) }
+}
+
+/// The sentinel's times, round by round.
+fn sentinel_rounds(recorded: &Recorded) -> Vec<Vec<f64>> {
+    let mut rounds = BTreeMap::<u32, Vec<f64>>::new();
+    for sentinel in &recorded.sentinels {
+        rounds.entry(sentinel.round).or_default().push(sentinel.wall_ns as f64);
+    }
+    rounds.into_values().collect()
 }
 
 fn cell_summary(kept: &Kept, cell: &RecordedCell, seed: u64) -> CellSummary {
@@ -109,7 +107,7 @@ fn cell_summary(kept: &Kept, cell: &RecordedCell, seed: u64) -> CellSummary {
         copied: facts.copied,
         ..CellSummary::unmeasured(cell.cell.clone(), facts.status)
     };
-    match Sorted::new(&kept.wall_ns()) {
+    match Sorted::of_rounds(&kept.rounds()) {
         Some(sorted) if facts.status == Status::Ok => timed(row, kept, &sorted, facts.degenerate, seed),
         // What went well and has no sample earns no time, and a reader is told.
         None if facts.status == Status::Ok => CellSummary { flags: vec!["no sample counts".into()], ..row },
@@ -181,7 +179,8 @@ fn break_evens(recorded: &Recorded, kept: &[(Kept, &RecordedCell)], seed: u64) -
 
 /// For each operation and type, up to `count` sizes in elements whose measurement would tell most of where the faster device changes.
 pub fn sizes_to_add(recorded: &Recorded, count: usize) -> BTreeMap<(String, String), BTreeSet<u64>> {
-    let kept: Vec<(Kept, &RecordedCell)> = recorded.cells.iter().map(|cell| (keep(&cell.samples), cell)).collect();
+    let kept: Vec<(Kept, &RecordedCell)> =
+        recorded.cells.iter().map(|cell| (Kept::of(&cell.samples).settled(), cell)).collect();
     let rows = rows(&kept);
     let mut sizes = BTreeMap::<_, BTreeSet<u64>>::new();
     for pair in pair(&rows, |device| device == "cpu") {
@@ -210,7 +209,7 @@ pub(crate) struct Row {
 impl Row {
     fn of(kept: &Kept, cell: &RecordedCell) -> Option<Row> {
         let is_ok = cell.facts.status == Status::Ok;
-        let times = Sorted::new(&kept.wall_ns()).filter(|_| is_ok);
+        let times = Sorted::of_rounds(&kept.rounds()).filter(|_| is_ok);
         (cell.facts.status != Status::Skipped).then(|| Row {
             cell: cell.cell.clone(),
             status: cell.facts.status,

@@ -56,14 +56,33 @@ pub enum Source {
 /// How quiet the machine was.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
-    /// The relative difference that two measurements of the same code show: 0.012 is 1.2%.
+    /// The relative difference that two measurements of the same code show: 0.012 is 1.2%. Infinite where it is not known, so that nothing is
+    /// above it; in files that is null.
+    #[serde(with = "unbounded")]
     pub floor: f64,
     /// How much the sentinel's time moved from the fastest to the slowest round, relative to the fastest.
     pub sentinel_drift: f64,
     /// Samples that were dropped because a clock was lowered.
     pub throttled: u64,
+    /// Whether counts of lowered clocks were there to be read. Without them, no sample dropped says nothing.
+    #[serde(default)]
+    pub throttling_watched: bool,
     /// What follows from these.
     pub verdict: NoiseVerdict,
+}
+
+/// A number that is null in files where nothing bounds it.
+mod unbounded {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    pub fn serialize<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        number.is_finite().then_some(number).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
+    }
 }
 
 /// Whether differences can be trusted.

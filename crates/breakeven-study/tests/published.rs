@@ -2,7 +2,7 @@
 
 use breakeven_study::published::{held_against, runs};
 use breakeven_study::units::{rate, ratio, time};
-use breakeven_study::{CellSummary, Run, Source};
+use breakeven_study::{Cell, CellSummary, Mode, Run, Source, Status};
 
 fn run(id: &str) -> Run {
     runs().into_iter().find(|run| run.id == id).expect("a known report")
@@ -55,6 +55,38 @@ fn published_rows_are_marked_as_such() {
     for run in runs() {
         assert_eq!(run.source, Source::Published);
         assert!(run.cells.iter().all(|row| row.ran.as_deref().is_some_and(|ran| ran.contains("says"))));
+    }
+}
+
+/// A scalar loop is what claims over scalar are about, and no baseline for those over SIMD or over the CPU.
+#[test]
+fn claims_over_the_cpu_are_not_held_against_a_scalar_loop() {
+    let timed = |operation: &str, device: &str, q1_ns: f64| {
+        let cell = Cell {
+            operation: operation.into(),
+            elements: 1_000_000,
+            shape: "1000000".into(),
+            dtype: "f32".into(),
+            device: device.into(),
+            mode: Mode::Host,
+        };
+        CellSummary { q1_ns: Some(q1_ns), ..CellSummary::unmeasured(cell, Status::Ok) }
+    };
+    let got = |cells: &[CellSummary], claim: &str| {
+        let targets = held_against("", cells);
+        targets.into_iter().find(|target| target.claim == claim).expect("a claim about 1,000,000 elements").got
+    };
+    let (over_scalar, over_simd) = ("20-50x over scalar from 1,000,000", "10-25x over AVX2 from 1,000,000");
+    let (over_cpu, faster) = ("50x over the CPU at 1,000,000", "GPU faster from 100,000");
+    let mut cells = vec![timed("add", "scalar", 1e6), timed("add", "vulkan:0", 1e5)];
+    assert_eq!(got(&cells, over_scalar), Some(10.0));
+    for claim in [over_simd, over_cpu, faster] {
+        assert_eq!(got(&cells, claim), None, "{claim}");
+    }
+    cells.push(timed("add", "cpu", 2e5));
+    assert_eq!(got(&cells, over_scalar), Some(10.0));
+    for claim in [over_simd, over_cpu, faster] {
+        assert_eq!(got(&cells, claim), Some(2.0), "{claim}");
     }
 }
 

@@ -5,9 +5,10 @@ mod samples;
 use breakeven_study::folder::{Facts, RunWriter, read};
 use breakeven_study::merge::{merge, winners};
 use breakeven_study::published::runs;
-use breakeven_study::report::{REPORTS, report};
+use breakeven_study::report::{REPORTS, criterion, report};
 use breakeven_study::{
-    Copied, Made, Mode, Pool, Run, Sample, Source, Status, StudyError, Summary, SummarySchema, summarize,
+    Copied, Crossing, Made, Mode, Pool, Run, Sample, Side, Source, Status, StudyError, Summary, SummarySchema,
+    summarize,
 };
 use samples::{Folder, cell, manifest};
 
@@ -44,9 +45,71 @@ fn alone(run: Run) -> Summary {
 fn markdown_has_the_verdict_first() -> Result<(), StudyError> {
     let text = made("markdown", &alone(run("one", 200_000, Source::Measured)?));
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is missing in\n{text}"));
-    let order =
-        ["## Verdict", "GPU at every size", "## Break-even", "not done after 10 s", "## Noise", "## Environment"];
+    let order = [
+        "## In short",
+        "## Noise",
+        "## Environment",
+        "- vulkan:0: NVIDIA H200",
+        "## Verdict",
+        "GPU at every size",
+        "## Break-even",
+        "not done after 10 s",
+    ];
     assert!(order.windows(2).all(|pair| at(pair[0]) < at(pair[1])), "{text}");
+    Ok(())
+}
+
+/// In short says the crossings that the verdict says, and windows too.
+#[test]
+fn in_short_says_where_the_gpu_wins_as_the_verdict_does() -> Result<(), StudyError> {
+    let mut run = run("windows", 200_000, Source::Measured)?;
+    let check = |run: &mut Run, crossings: &[(u64, Side)], wins_from: Option<u64>, expected: &str| {
+        let found = &mut run.break_even[0];
+        let crossing = |&(elements, to): &(u64, Side)| Crossing { elements, low: elements, high: elements, to };
+        (found.crossings, found.wins_from) = (crossings.iter().map(crossing).collect(), wins_from);
+        let text = made("markdown", &alone(run.clone()));
+        assert!(text.contains(expected), "{expected} in\n{text}");
+    };
+    let (to_gpu, to_cpu) = (|at: u64| (at, Side::Gpu), |at: u64| (at, Side::Cpu));
+    check(&mut run, &[to_gpu(1_541_590)], Some(1_681_793), "1 of 1 operations (elements): gelu f32 from 1,541,590\n");
+    check(&mut run, &[to_gpu(93_037), to_cpu(596_376)], None, "gelu f32 from 93,037 to 596,376\n");
+    check(&mut run, &[to_cpu(2_000), to_gpu(9_000)], Some(10_000), "gelu f32 up to 2,000 and from 9,000\n");
+    check(&mut run, &[], Some(1_000), "gelu f32 from 1,000\n");
+    check(&mut run, &[], None, "pays for 0 of 1 operations\n");
+    Ok(())
+}
+
+/// Copies by themselves run no kernel, whatever the kernel would do.
+#[test]
+fn copies_are_not_credited_with_arithmetic() -> Result<(), StudyError> {
+    let folder = Folder::new("report-copy");
+    let mut writer = RunWriter::create(folder.path(), &manifest())?;
+    let cell = cell("matmul", 1_000_000, "vulkan:0", Mode::Copy);
+    let id = writer.begin(0, &cell)?;
+    let sample = |index: u32| Sample { index, wall_ns: 1_000_000, ..Sample::default() };
+    writer.samples(id, &(0..60).map(sample).collect::<Vec<_>>())?;
+    let copied = Some(Copied { upload_bytes: 8_000_000, read_bytes: 4_000_000 });
+    writer.finish(0, id, &cell, Facts { flops: Some(2_000_000_000), copied, ..Facts::of(Status::Ok) })?;
+    let rows = made("rows", &alone(summarize(&read(folder.path())?, "copy", Source::Measured, |_| Vec::new())));
+    assert!(rows.contains("| 12.00 GB/s |") && !rows.contains("MAC"), "{rows}");
+    Ok(())
+}
+
+/// Estimates for other tools are made of the samples that our rows are made of.
+#[test]
+fn criterion_sees_the_samples_that_count() -> Result<(), StudyError> {
+    let folder = Folder::new("report-criterion");
+    let mut writer = RunWriter::create(folder.path(), &manifest())?;
+    let cell = cell("gelu", 1_000, "cpu", Mode::Host);
+    let id = writer.begin(0, &cell)?;
+    let wall_ns = |at: u32| if at.is_multiple_of(5) { 9_000 } else { 1_000 };
+    let sample = |at: u32| Sample { round: at / 5, index: at % 5, wall_ns: wall_ns(at), ..Sample::default() };
+    writer.samples(id, &(0..30).map(sample).collect::<Vec<_>>())?;
+    writer.finish(0, id, &cell, Facts::of(Status::Ok))?;
+    let files = criterion::of_run(&read(folder.path())?);
+    let estimates = files.iter().find(|file| file.path.ends_with("estimates.json")).expect("estimates");
+    let estimates: serde_json::Value = serde_json::from_str(&estimates.text).expect("JSON");
+    assert_eq!(estimates["mean"]["point_estimate"], 1000.0);
     Ok(())
 }
 

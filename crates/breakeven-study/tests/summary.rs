@@ -2,11 +2,13 @@
 
 mod samples;
 
-use breakeven_study::folder::{Event, Facts, RunWriter, read};
+use breakeven_study::folder::{Event, Facts, Reading, RunWriter, read};
 use breakeven_study::published::held_against;
+use breakeven_study::report::report;
 use breakeven_study::stats::Random;
 use breakeven_study::{
-    Ceiling, Cell, Flag, Flags, Mode, NoiseVerdict, Run, Sample, Source, Status, StudyError, WarmUp, summarize,
+    Ceiling, Cell, Flag, Flags, Mode, NoiseVerdict, Run, Sample, Source, Status, StudyError, Summary, SummarySchema,
+    WarmUp, summarize,
 };
 use samples::{Folder, cell, manifest};
 
@@ -132,6 +134,45 @@ fn decayed_data_and_unusable_kernel_times_are_flagged() -> Result<(), StudyError
     Ok(())
 }
 
+/// Too few samples to tell the noise: null in files, and not a floor of 100%.
+#[test]
+fn noise_that_is_not_known_is_null() -> Result<(), StudyError> {
+    let mut few = ok("gelu", 1000, "cpu", 1e3);
+    few.2.truncate(5);
+    let run = summary("unknown", &[few])?;
+    assert_eq!(run.noise.verdict, NoiseVerdict::Unusable);
+    let written = serde_json::to_value(&run).expect("JSON");
+    assert_eq!(written["noise"]["floor"], serde_json::Value::Null);
+    assert_eq!(serde_json::from_value::<Run>(written).expect("written by us"), run);
+    let text = markdown(run);
+    assert!(text.contains("differs by is not known") && !text.contains("inf"), "{text}");
+    Ok(())
+}
+
+/// Whether clocks were lowered is known where their counts were read, also if they stayed what they were.
+#[test]
+fn counts_of_lowered_clocks_that_stay_are_no_ignorance() -> Result<(), StudyError> {
+    let said = |throttlings: Option<u64>| -> Result<(bool, String), StudyError> {
+        let folder = Folder::new(&format!("summary-watched-{}", throttlings.is_some()));
+        let mut run = RunWriter::create(folder.path(), &manifest())?;
+        run.record(0, Event::Sensors(Reading { throttlings, ..Reading::default() }))?;
+        let (cell, facts, samples) = ok("gelu", 1000, "cpu", 1e3);
+        let id = run.begin(0, &cell)?;
+        run.samples(id, &samples)?;
+        run.finish(0, id, &cell, facts)?;
+        let run = summarize(&read(folder.path())?, "watched", Source::Simulated, |_| Vec::new());
+        Ok((run.noise.throttling_watched, markdown(run)))
+    };
+    let ((watched, text), (unwatched, other)) = (said(Some(0))?, said(None)?);
+    assert!(watched && text.contains("no sample was taken while a clock was lowered"), "{text}");
+    assert!(!unwatched && other.contains("not watched"), "{other}");
+    Ok(())
+}
+
+fn markdown(run: Run) -> String {
+    (report("markdown").expect("listed").make)(&Summary { schema: SummarySchema {}, runs: vec![run] })
+}
+
 #[test]
 fn groups_in_any_order_give_the_same() -> Result<(), StudyError> {
     let mut cells = gelu();
@@ -178,12 +219,19 @@ fn ceilings_are_raised_by_rows_that_reached_more() -> Result<(), StudyError> {
     };
     run.record(0, Event::Ceiling(known))?;
     run.record(0, Event::Ceiling(Ceiling::unmeasured("vulkan:0")))?;
-    let mut add = |device: &str, elements: u64, bytes: u64, flops: u64| -> Result<(), StudyError> {
-        let cell = cell("matmul", elements, device, Mode::Resident);
+    let mut add_cell = |cell: Cell, bytes: u64, flops: u64| -> Result<(), StudyError> {
         let id = run.begin(0, &cell)?;
         let sample = |index: u32| Sample { index, wall_ns: 1_000_000, ..Sample::default() };
         run.samples(id, &(0..30).map(sample).collect::<Vec<_>>())?;
         run.finish(0, id, &cell, Facts { bytes: Some(bytes), flops: Some(flops), ..Facts::of(Status::Ok) })
+    };
+    let add = std::cell::RefCell::new(&mut add_cell);
+    let add_as = |dtype: &str, mode: Mode, bytes: u64| {
+        let cell = Cell { dtype: dtype.into(), ..cell("matmul", 3_000, "cpu", mode) };
+        (add.borrow_mut())(cell, bytes, 1 << 40)
+    };
+    let add = |device: &str, elements: u64, bytes: u64, flops: u64| {
+        (add.borrow_mut())(cell("matmul", elements, device, Mode::Resident), bytes, flops)
     };
     // 1 ms each. 2e11 operations a second are more than the ceiling; 1e12 bytes a second come from a cache.
     add("cpu", 1_000, 1_000_000_000, 200_000_000)?;
@@ -197,6 +245,10 @@ fn ceilings_are_raised_by_rows_that_reached_more() -> Result<(), StudyError> {
         (Some(2e11), Some(1e10), Some(1e9))
     );
     assert_eq!(found[1], Ceiling::unmeasured("vulkan:0"), "what was not measured is not guessed from rows");
+    // Neither f16 nor a copy says what f32 arithmetic can do.
+    add_as("f16", Mode::Resident, 1_000)?;
+    add_as("f32", Mode::Copy, 1 << 40)?;
+    assert_eq!(ceilings(&folder)?, found);
     // More than any cache holds: 2 GiB in 1 ms.
     add("cpu", 2_000, 1 << 31, 1_000)?;
     let found = ceilings(&folder)?;

@@ -68,6 +68,9 @@ pub fn read(path: &Path) -> Result<Recorded, StudyError> {
     let manifest = read_json::<Manifest>(&path.join(names::MANIFEST))?;
     let events = Log::read(path.join(names::EVENTS))?;
     let samples = Log::read(path.join(names::SAMPLES))?;
+    if !events.path.exists() && !samples.path.exists() {
+        return Err(without_samples(path));
+    }
     let mut recorded = replay(manifest, &events)?;
     let attempts = attempts(&events)?;
     let mut by_id = read_samples(&samples, attempts.iter().map(|attempt| attempt.id))?;
@@ -81,6 +84,17 @@ pub fn read(path: &Path) -> Result<Recorded, StudyError> {
     let finished: std::collections::HashSet<&Cell> = recorded.cells.iter().map(|cell| &cell.cell).collect();
     recorded.unfinished.retain(|cell| !finished.contains(cell));
     Ok(recorded)
+}
+
+/// Findings that are kept without their raw samples, as in `docs/studies`: read as an empty run, a report of it would replace them by nothing.
+fn without_samples(path: &Path) -> StudyError {
+    let why = format!(
+        "this run has no cell: its raw samples ({} and {}) are not there, only where and how it was made{}; nothing can be computed from that",
+        names::EVENTS,
+        names::SAMPLES,
+        if path.join("summary.md").exists() { " and what was found (summary.md)" } else { "" }
+    );
+    StudyError::Content { path: path.into(), why }
 }
 
 /// Reads a `summary.json`, or the one in a run folder.

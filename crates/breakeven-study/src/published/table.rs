@@ -49,7 +49,13 @@ impl Report {
             source: Source::Published,
             manifest: self.manifest(),
             // Nothing is known of the noise in somebody's table.
-            noise: Noise { floor: 1.0, sentinel_drift: 0.0, throttled: 0, verdict: NoiseVerdict::Unusable },
+            noise: Noise {
+                floor: f64::INFINITY,
+                sentinel_drift: 0.0,
+                throttled: 0,
+                throttling_watched: false,
+                verdict: NoiseVerdict::Unusable,
+            },
             ceilings: Vec::new(),
             break_even: pair(&rows, is_host).iter().map(|pair| pair.break_even(1)).collect(),
             regret: None,

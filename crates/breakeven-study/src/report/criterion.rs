@@ -24,11 +24,11 @@ pub struct CriterionFile {
     pub text: String,
 }
 
-/// The files of every cell of a run that has a time.
+/// The files of every cell of a run that has a time, from the samples that our own rows are made of.
 pub fn of_run(recorded: &Recorded) -> Vec<CriterionFile> {
     let seed = recorded.manifest.seed;
     let timed = recorded.cells.iter().filter(|cell| cell.facts.status == Status::Ok);
-    timed.flat_map(|cell| files(&cell.cell, &Kept::of(&cell.samples).wall_ns(), seed)).collect()
+    timed.flat_map(|cell| files(&cell.cell, &Kept::of(&cell.samples).settled().wall_ns(), seed)).collect()
 }
 
 /// The files of a cell whose calls took `wall_ns`; none if that is empty.

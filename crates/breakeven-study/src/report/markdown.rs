@@ -1,19 +1,21 @@
-//! The study as Markdown, the verdict first.
+//! The study as Markdown: what was found and on what, before the long lists.
 
 mod rows;
 mod verdict;
 
+use std::collections::BTreeMap;
+
 use crate::breakeven::grouped;
 use crate::merge::{Winner, winners};
 use crate::units::{rate, ratio, time};
-use crate::{BreakEven, CellSummary, Crossing, Run, Source, Status, Summary, Target};
+use crate::{BreakEven, CellSummary, Crossing, Mode, Run, Source, Status, Summary, Target};
 
 /// The text of `summary.md`: what was found, on one page.
 pub fn make(summary: &Summary) -> String {
     text("# Break-even study\n", summary, |run| {
-        let (noise, environment) = (Some(noise(run)), Some(environment(run)));
-        let verdict = [verdict::short(run), verdict::own_choice(run), verdict::verdicts(run)];
-        [&verdict[..], &[break_even(run), failures(run), noise, environment, targets(run)]].concat()
+        let first = [verdict::short(run), Some(noise(run)), Some(environment(run))];
+        let lists = [verdict::own_choice(run), verdict::verdicts(run), break_even(run), failures(run), targets(run)];
+        [&first[..], &lists].concat()
     }) + &side_by_side(summary).map_or(String::new(), |section| format!("\n{section}"))
 }
 
@@ -110,10 +112,11 @@ fn rows(run: &Run) -> Option<String> {
         "samples",
         "notes",
     ];
-    table("Rows", &header, &timed.map(|row| row_cells(run, row)).collect::<Vec<_>>())
+    let fastest = fastest(run);
+    table("Rows", &header, &timed.map(|row| row_cells(&fastest, row)).collect::<Vec<_>>())
 }
 
-fn row_cells(run: &Run, row: &CellSummary) -> Vec<String> {
+fn row_cells(fastest: &Fastest<'_>, row: &CellSummary) -> Vec<String> {
     let cell = &row.cell;
     let interval = row.interval_ns.map(|[low, high]| format!("{} to {}", time(low), time(high)));
     vec![
@@ -125,25 +128,42 @@ fn row_cells(run: &Run, row: &CellSummary) -> Vec<String> {
         row.q1_ns.map(time).unwrap_or_default(),
         interval.unwrap_or_default(),
         row.p90_ns.map(time).unwrap_or_default(),
-        over_the_fastest(run, row).map(ratio).unwrap_or_default(),
+        over_the_fastest(fastest, row).map(ratio).unwrap_or_default(),
         throughput(row).unwrap_or_default(),
         format!("{} ({} dropped)", row.samples, row.dropped),
         row.flags.join("; "),
     ]
 }
 
-/// The time of `row` over that of the fastest device at its operation, shape, dtype and mode.
-fn over_the_fastest(run: &Run, row: &CellSummary) -> Option<f64> {
-    let key =
-        |row: &CellSummary| (row.cell.operation.clone(), row.cell.shape.clone(), row.cell.dtype.clone(), row.cell.mode);
-    let same = run.cells.iter().filter(|other| key(other) == key(row));
-    let fastest = same.filter_map(|row| row.q1_ns).min_by(f64::total_cmp)?;
-    Some(row.q1_ns? / fastest)
+/// The shortest time of each operation, shape, dtype and mode.
+type Fastest<'a> = BTreeMap<(&'a str, &'a str, &'a str, Mode), f64>;
+
+fn key(row: &CellSummary) -> (&str, &str, &str, Mode) {
+    (&row.cell.operation, &row.cell.shape, &row.cell.dtype, row.cell.mode)
 }
 
-/// Products count multiplications with an addition, others arithmetic operations or elements.
+fn fastest(run: &Run) -> Fastest<'_> {
+    let mut fastest = Fastest::new();
+    for (row, time) in run.cells.iter().filter_map(|row| Some((row, row.q1_ns?))) {
+        let least = fastest.entry(key(row)).or_insert(time);
+        *least = least.min(time);
+    }
+    fastest
+}
+
+/// The time of `row` over that of the fastest device at its operation, shape, dtype and mode.
+fn over_the_fastest(fastest: &Fastest<'_>, row: &CellSummary) -> Option<f64> {
+    Some(row.q1_ns? / fastest.get(&key(row))?)
+}
+
+/// Products count multiplications with an addition, others arithmetic operations or elements. Copies by themselves run no kernel: they count
+/// bytes.
 fn throughput(row: &CellSummary) -> Option<String> {
     let seconds = row.q1_ns? / 1e9;
+    if row.cell.mode == Mode::Copy {
+        let copied = row.copied?;
+        return Some(rate((copied.upload_bytes + copied.read_bytes) as f64 / seconds, "B"));
+    }
     let is_product = ["matmul", "linear", "conv1d", "conv2d"].contains(&row.cell.operation.as_str());
     Some(match row.flops {
         Some(flops) if is_product => rate(flops as f64 / 2.0 / seconds, "MAC"),
@@ -156,13 +176,17 @@ fn noise(run: &Run) -> String {
     let noise = &run.noise;
     let verdict = format!("{:?}", noise.verdict).to_lowercase();
     let throttled = match noise.throttled {
+        0 if noise.throttling_watched => "no sample was taken while a clock was lowered".to_string(),
         0 => "whether clocks were lowered was not watched".to_string(),
         samples => format!("{samples} samples were dropped as throttled"),
     };
-    let [floor, drift] = [noise.floor, noise.sentinel_drift].map(|share| share * 100.0);
-    format!(
-        "## Noise\n\n{verdict}: the same measured twice differs by up to {floor:.1}%, the sentinel drifted by {drift:.1}%, {throttled}.\n"
-    )
+    let floor = if noise.floor.is_finite() {
+        format!("the same measured twice differs by up to {:.1}%", noise.floor * 100.0)
+    } else {
+        "what the same measured twice differs by is not known".into()
+    };
+    let drift = noise.sentinel_drift * 100.0;
+    format!("## Noise\n\n{verdict}: {floor}, the sentinel drifted by {drift:.1}%, {throttled}.\n")
 }
 
 fn environment(run: &Run) -> String {

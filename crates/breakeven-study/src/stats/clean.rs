@@ -1,5 +1,8 @@
 //! Which samples count: those that were disturbed or cannot be true are dropped and counted, never silently.
 
+use std::collections::BTreeMap;
+
+use super::warm_up::{is_first_round_warming, settled_from};
 use crate::{Flag, Sample};
 
 /// A wall time above this is no time but a clock that went wrong: half a year.
@@ -24,7 +27,7 @@ pub struct Dropped {
     pub throttled: u64,
     /// The process was interrupted.
     pub interrupted: u64,
-    /// Taken to warm up.
+    /// Taken to warm up, or before the times of their round had settled.
     pub warm_up: u64,
     /// The wall time is zero, or longer than half a year.
     pub impossible: u64,
@@ -54,8 +57,35 @@ impl Kept {
 
     /// The wall times of what is left, without the samples that were taken for their parts: these went a longer way.
     pub fn wall_ns(&self) -> Vec<f64> {
-        let whole = self.samples.iter().filter(|sample| !sample.flags.has(Flag::InParts));
+        let whole = self.samples.iter().filter(|sample| is_whole(sample));
         whole.map(|sample| sample.wall_ns as f64).collect()
+    }
+
+    /// The wall times as in `wall_ns`, round by round.
+    pub fn rounds(&self) -> Vec<Vec<f64>> {
+        let mut rounds = BTreeMap::<u32, Vec<f64>>::new();
+        for sample in self.samples.iter().filter(|sample| is_whole(sample)) {
+            rounds.entry(sample.round).or_default().push(sample.wall_ns as f64);
+        }
+        rounds.into_values().collect()
+    }
+
+    /// Without the samples that were taken before times had settled: the first ones of each round, and the first round as a whole where all others
+    /// are faster.
+    #[must_use]
+    pub fn settled(mut self) -> Kept {
+        let recorded = self.samples.len();
+        let mut rounds = BTreeMap::<u32, Vec<Sample>>::new();
+        for sample in self.samples.drain(..) {
+            rounds.entry(sample.round).or_default().push(sample);
+        }
+        self.samples = rounds.into_values().flat_map(settled_round).collect();
+        if is_first_round_warming(&self.rounds()) {
+            let first = self.samples[0].round;
+            self.samples.retain(|sample| sample.round != first);
+        }
+        self.dropped.warm_up += (recorded - self.samples.len()) as u64;
+        self
     }
 
     fn unless(samples: &[Sample], flags: &[Flag]) -> Kept {
@@ -78,6 +108,24 @@ impl Kept {
         }
         self.samples.push(sample);
     }
+}
+
+/// Whether the wall time of `sample` is one of a call: those that were taken for their parts went a longer way.
+fn is_whole(sample: &Sample) -> bool {
+    !sample.flags.has(Flag::InParts)
+}
+
+/// One round without its warm-up. Samples that were taken for their parts lie between, and go with what they were taken beside.
+fn settled_round(mut samples: Vec<Sample>) -> Vec<Sample> {
+    let whole = samples.iter().filter(|sample| is_whole(sample));
+    let warm_up = settled_from(&whole.map(|sample| sample.wall_ns as f64).collect::<Vec<_>>());
+    let mut passed = 0;
+    let settled = samples.iter().position(|sample| {
+        passed += usize::from(is_whole(sample));
+        passed > warm_up
+    });
+    samples.drain(..settled.filter(|_| warm_up > 0).unwrap_or(0));
+    samples
 }
 
 impl Dropped {
@@ -163,6 +211,37 @@ mod tests {
         assert_eq!(kept.wall_ns(), [10.0]);
         let dropped = Dropped { throttled: 1, interrupted: 1, warm_up: 1, impossible: 2, kernel_times: 0 };
         assert_eq!((kept.dropped, dropped.samples()), (dropped, 5));
+    }
+
+    /// Rounds of five samples each, every fifth of which is taken for its parts after it.
+    fn rounds(levels: &[u64]) -> Vec<Sample> {
+        let round = |(round, level): (usize, &u64)| {
+            let at = |wall_ns, flag| Sample { round: round as u32, ..sample(wall_ns, flag) };
+            let whole = [3 * level, 2 * level, *level, *level, *level].map(|wall_ns| at(wall_ns, None));
+            whole.into_iter().chain([at(9 * level, Some(Flag::InParts))]).collect::<Vec<_>>()
+        };
+        levels.iter().enumerate().flat_map(round).collect()
+    }
+
+    #[test]
+    fn rounds_that_differ_are_noise_and_no_warm_up() {
+        let kept = Kept::of(&rounds(&[1000, 1500, 1200, 2000, 1100, 900])).settled();
+        let expected: Vec<Vec<f64>> =
+            [1000.0, 1500.0, 1200.0, 2000.0, 1100.0, 900.0].map(|level| vec![level; 3]).to_vec();
+        assert_eq!((kept.rounds(), kept.samples.len(), kept.dropped.warm_up), (expected, 6 * 4, 6 * 2));
+    }
+
+    #[test]
+    fn what_is_dropped_and_what_is_kept_is_what_was_recorded() {
+        let recorded = rounds(&[5000, 1000, 1010, 990]);
+        let kept = Kept::of(&recorded).settled();
+        assert_eq!(kept.samples.len() as u64 + kept.dropped.samples(), recorded.len() as u64);
+        assert_eq!(
+            (kept.rounds().len(), kept.dropped.warm_up),
+            (3, 6 + 3 * 2),
+            "the first round is warm-up as a whole"
+        );
+        assert_eq!(Kept::default().settled(), Kept::default());
     }
 
     #[test]

@@ -10,10 +10,14 @@ pub const UNUSABLE: f64 = 0.2;
 /// Samples that a row needs to say something about noise.
 const LEAST: usize = 20;
 
-/// The noise floor: each row of times is compared with itself, even samples with odd ones, and nine of ten of these differences are not above
-/// the floor. `None` if no row has 20 samples.
-pub fn floor<'a>(rows: impl IntoIterator<Item = &'a [f64]>) -> Option<f64> {
-    let long = rows.into_iter().filter(|row| row.len() >= LEAST);
+/// The noise floor: each row of times, given round by round, is compared with itself, even rounds with odd ones, and nine of ten of these
+/// differences are not above the floor. `None` if no row has 20 samples.
+pub fn floor<'a>(rows: impl IntoIterator<Item = &'a [Vec<f64>]>) -> Option<f64> {
+    let long = rows.into_iter().filter(|rounds| rounds.iter().map(Vec::len).sum::<usize>() >= LEAST);
+    let with_itself = |rounds: &[Vec<f64>]| {
+        let [even, odd] = halves(rounds)?;
+        Some((even.q1_ns() / odd.q1_ns()).ln().abs())
+    };
     let differences: Vec<f64> = long.filter_map(with_itself).collect();
     // Rows without any difference count as one in 10^9, so that they are times.
     let differences: Vec<f64> = differences.iter().map(|difference| difference.max(1e-9)).collect();
@@ -21,10 +25,19 @@ pub fn floor<'a>(rows: impl IntoIterator<Item = &'a [f64]>) -> Option<f64> {
     Some(sorted.times_ns()[sorted.rank(0.9)])
 }
 
-fn with_itself(row: &[f64]) -> Option<f64> {
-    let every_second = |first: usize| row.iter().copied().skip(first).step_by(2).collect::<Vec<f64>>();
-    let (even, odd) = (Sorted::new(&every_second(0))?, Sorted::new(&every_second(1))?);
-    Some((even.q1_ns() / odd.q1_ns()).ln().abs())
+/// The times of even rounds and those of odd ones: two measurements of the same at different times, as two devices are measured. Where all times
+/// are of one round there is no such pair, and every second sample is taken.
+pub fn halves(rounds: &[Vec<f64>]) -> Option<[Sorted; 2]> {
+    let samples: Vec<Vec<f64>>;
+    let parts = match rounds {
+        [one] => {
+            samples = one.iter().map(|time| vec![*time]).collect();
+            &samples[..]
+        }
+        rounds => rounds,
+    };
+    let every_second = |first: usize| parts.iter().skip(first).step_by(2).flatten().copied().collect::<Vec<f64>>();
+    Some([Sorted::new(&every_second(0))?, Sorted::new(&every_second(1))?])
 }
 
 /// How much the sentinel's time moved from its fastest to its slowest round, relative to the fastest; 0 if it ran in one round alone.
@@ -60,10 +73,27 @@ mod tests {
 
     #[test]
     fn the_floor_grows_with_the_noise() {
-        let floor_of = |deviation| floor(rows(deviation).iter().map(Vec::as_slice)).expect("long rows");
+        let alone = |deviation| rows(deviation).into_iter().map(|row| vec![row]).collect::<Vec<_>>();
+        let floor_of = |deviation| floor(alone(deviation).iter().map(Vec::as_slice)).expect("long rows");
         let (quiet, loud) = (floor_of(0.01), floor_of(0.3));
         assert!(quiet < NOISY && loud > 0.05, "{quiet} {loud}");
-        assert_eq!(floor([[1.0; 5].as_slice()]), None);
+        assert_eq!(floor([[vec![1.0; 5]].as_slice()]), None);
+    }
+
+    /// Samples of a round are alike where rounds are not: neighbours do not show what two measurements differ by.
+    #[test]
+    fn the_floor_sees_that_rounds_differ() {
+        let mut random = Random::new(4);
+        let round = |random: &mut Random| {
+            let level = 1000.0 * (0.1 * random.normal()).exp();
+            (0..5).map(|_| level * (0.001 * random.normal()).exp()).collect::<Vec<f64>>()
+        };
+        let rows: Vec<Vec<Vec<f64>>> = (0..30).map(|_| (0..6).map(|_| round(&mut random)).collect()).collect();
+        let floor = floor(rows.iter().map(Vec::as_slice)).expect("long rows");
+        assert!(floor > 0.05, "{floor}");
+        let [even, odd] = halves(&[vec![1.0, 2.0], vec![10.0], vec![3.0]]).expect("times in both");
+        assert_eq!((even.times_ns(), odd.times_ns()), ([1.0, 2.0, 3.0].as_slice(), [10.0].as_slice()));
+        assert_eq!((halves(&[]), halves(&[vec![1.0]])), (None, None));
     }
 
     #[test]

@@ -4,22 +4,35 @@ use crate::WarmUp;
 
 use super::Sorted;
 
-/// A tenth of the samples, at least this many, make a window.
+/// A quarter of the samples without which nothing is said of how they move.
 const WINDOW: usize = 5;
-/// Windows further than this from the end of the row are still warming up.
+/// What is further than this above what comes later is still warming up.
 const SETTLED: f64 = 0.05;
+/// Rounds that a first round must be slower than.
+const ROUNDS: usize = 3;
 /// A change between the two halves by more than this is drift.
 const DRIFT: f64 = 0.05;
 /// Two clusters are two when the gap between them is that much of the lower, and many times what is inside them.
 const GAP: f64 = 0.15;
 
-/// The first sample after the warm-up: from there on, no window's lower quartile is more than 5% above that of the last third.
+/// How many of the first samples of one round, in order, are its warm-up: each window of them (a tenth of the round, of a short one each sample)
+/// is more than 5% above everything in the last third of the round. Never more than two thirds.
 pub fn settled_from(wall_ns: &[f64]) -> usize {
-    let window = (wall_ns.len() / 10).max(WINDOW);
-    let Some(end) = Sorted::new(&wall_ns[wall_ns.len() * 2 / 3..]).map(|last| last.q1_ns()) else { return 0 };
-    let is_warm = |window: &[f64]| Sorted::new(window).is_none_or(|times| times.q1_ns() <= end * (1.0 + SETTLED));
-    let windows: Vec<bool> = wall_ns[..wall_ns.len() * 2 / 3].chunks(window).map(is_warm).collect();
-    windows.iter().take_while(|is_warm| !**is_warm).count() * window
+    let window = (wall_ns.len() / 10).max(1);
+    let low = |window: &[f64]| Sorted::new(window).map_or(0.0, |times| times.q1_ns());
+    let (first, last) = wall_ns.split_at(wall_ns.len() * 2 / 3);
+    let end = last.chunks(window).map(low).fold(0.0, f64::max);
+    let is_warming = |window: &&[f64]| end > 0.0 && low(window) > end * (1.0 + SETTLED);
+    first.chunks(window).take_while(is_warming).map(<[f64]>::len).sum()
+}
+
+/// Whether the first of `rounds`, each of them in order, is warm-up as a whole: it is more than 5% slower than each other one, of which there are
+/// at least three. Later rounds are never warm-up: what makes them differ is noise that a reader must see.
+pub fn is_first_round_warming(rounds: &[Vec<f64>]) -> bool {
+    let quartile = |round: &Vec<f64>| Some(Sorted::new(round)?.q1_ns());
+    let Some((first, others)) = rounds.split_first().filter(|(_, others)| others.len() >= ROUNDS) else { return false };
+    let slowest = others.iter().filter_map(quartile).fold(0.0, f64::max);
+    slowest > 0.0 && quartile(first).is_some_and(|first| first > slowest * (1.0 + SETTLED))
 }
 
 /// How `wall_ns`, without the warm-up, move in time; `None` if there are too few to tell.
@@ -86,5 +99,29 @@ mod tests {
         let settled = settled_from(&times(|index, _| if index < 45 { 2000.0 } else { 1000.0 }));
         assert!((40..=60).contains(&settled), "{settled}");
         assert_eq!(settled_from(&[]), 0);
+    }
+
+    #[test]
+    fn of_a_short_round_the_first_samples_are_dropped_that_still_fall() {
+        let check = |times: &[f64], expected| assert_eq!(settled_from(times), expected, "{times:?}");
+        check(&[300.0, 150.0, 100.0, 101.0, 99.0], 2);
+        check(&[100.0, 300.0, 100.0, 101.0, 99.0], 0);
+        check(&[103.0, 100.0, 100.0, 101.0, 99.0], 0);
+        check(&[300.0, 100.0, 100.0, 400.0, 99.0], 0);
+        check(&[300.0], 0);
+        check(&[300.0, 100.0], 1);
+    }
+
+    #[test]
+    fn no_round_but_the_first_is_warm_up() {
+        let check = |levels: &[f64], expected| {
+            let rounds: Vec<Vec<f64>> = levels.iter().map(|level| vec![*level; 5]).collect();
+            assert_eq!(is_first_round_warming(&rounds), expected, "{levels:?}");
+        };
+        check(&[200.0, 100.0, 102.0, 99.0], true);
+        check(&[200.0, 100.0, 210.0, 99.0], false);
+        check(&[104.0, 100.0, 102.0, 99.0], false);
+        check(&[200.0, 100.0, 99.0], false);
+        check(&[], false);
     }
 }

@@ -116,7 +116,7 @@ fn mismatch(a: &Recorded, b: &Recorded) -> String {
 }
 
 fn floor_of(run: &Recorded) -> Option<f64> {
-    let rows: Vec<Vec<f64>> = run.cells.iter().map(|cell| Kept::of(&cell.samples).wall_ns()).collect();
+    let rows: Vec<Vec<Vec<f64>>> = run.cells.iter().map(|cell| Kept::of(&cell.samples).rounds()).collect();
     floor(rows.iter().map(Vec::as_slice))
 }
 

@@ -65,9 +65,13 @@ fn facts(run: &Run) -> Vec<[String; 2]> {
         ("Seed", manifest.seed.to_string()),
         ("CPU", environment.cpu.clone()),
         ("Devices", devices.collect::<Vec<_>>().join("; ")),
-        ("Noise floor", format!("{:.1}%", run.noise.floor * 100.0)),
+        ("Noise floor", floor(run.noise.floor)),
     ];
     pairs.map(|(name, value)| [name.to_string(), value]).into()
+}
+
+fn floor(floor: f64) -> String {
+    if floor.is_finite() { format!("{:.1}%", floor * 100.0) } else { "not known".into() }
 }
 
 /// A table of `rows`; nothing if there are none.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::table;
 use crate::breakeven::grouped;
 use crate::units::time;
-use crate::{BreakEven, Regretted, Run, Source};
+use crate::{BreakEven, Regret, Regretted, Run, Side, Source};
 
 /// One line a mode, and one for the engine's own choice.
 pub fn short(run: &Run) -> Option<String> {
@@ -27,9 +27,8 @@ fn pays(run: &Run, found: &[&BreakEven]) -> String {
     let hardware = listed.map(|listed| listed.device.as_str()).filter(is_named);
     let hardware = hardware.map(|name| format!(" ({name})")).unwrap_or_default();
     let noun = if listed.is_some_and(|listed| listed.kind == "software") { "software device, no GPU," } else { "GPU" };
-    let from =
-        |found: &&BreakEven| Some(format!("{} {} from {}", found.operation, found.dtype, grouped(found.wins_from?)));
-    let won: Vec<String> = found.iter().filter_map(from).collect();
+    let line = |found: &&BreakEven| Some(format!("{} {} {}", found.operation, found.dtype, sizes_won(found)?));
+    let won: Vec<String> = found.iter().filter_map(line).collect();
     let where_it_pays = if won.is_empty() { String::new() } else { format!(" (elements): {}", won.join(", ")) };
     let all = found.len();
     format!(
@@ -37,6 +36,25 @@ fn pays(run: &Run, found: &[&BreakEven]) -> String {
         found[0].mode,
         won.len()
     )
+}
+
+/// The sizes at which the GPU wins, by the same crossings as the verdict: "from 93,037 to 596,376". `None` if there are none.
+fn sizes_won(found: &BreakEven) -> Option<String> {
+    if found.crossings.is_empty() {
+        return Some(format!("from {}", grouped(found.wins_from?)));
+    }
+    let (mut from, mut won) = (None, Vec::new());
+    for (index, crossing) in found.crossings.iter().enumerate() {
+        let at = grouped(crossing.elements);
+        match (crossing.to, from.take()) {
+            (Side::Gpu, _) => from = Some(at),
+            (Side::Cpu, Some(from)) => won.push(format!("from {from} to {at}")),
+            (Side::Cpu, None) if index == 0 => won.push(format!("up to {at}")),
+            (Side::Cpu, None) => {}
+        }
+    }
+    won.extend(from.map(|from| format!("from {from}")));
+    (!won.is_empty()).then(|| won.join(" and "))
 }
 
 /// Nothing is said of runs that nobody could have measured it in.
@@ -48,7 +66,8 @@ fn choice(run: &Run) -> Option<String> {
     is_open.then(|| format!("- **breakeven's own choice**: {}", found.unwrap_or_else(unknown)))
 }
 
-/// Where the engine's choice took longer than the best device by hand.
+/// Where the engine's choice took longer than the best device by hand: row by row where another device was the better one, and otherwise in a
+/// sentence, since nothing was chosen wrong there.
 pub fn own_choice(run: &Run) -> Option<String> {
     let (none, foretold) = ("", |ns: Option<f64>| ns.map(time).unwrap_or_default());
     let row = |row: &Regretted| {
@@ -79,8 +98,25 @@ pub fn own_choice(run: &Run) -> Option<String> {
         "predicted",
         "longer by",
     ];
-    let rows: Vec<Vec<String>> = run.regret.iter().flat_map(|regret| &regret.rows).map(row).collect();
-    table("Where the automatic choice was wrong or slow: more than 5% over the best device by hand", &header, &rows)
+    let regret = run.regret.as_ref().filter(|regret| regret.slower > 0)?;
+    let rows: Vec<Vec<String>> = regret.rows.iter().filter(|row| row.is_elsewhere()).map(row).collect();
+    let title = "Where the automatic choice was wrong or slow: more than 5% over the best device by hand";
+    let listed = table(title, &header, &rows).unwrap_or_else(|| format!("## {title}\n"));
+    Some(format!("{listed}{}", slow_alone(regret).map(|said| format!("\n{said}\n")).unwrap_or_default()))
+}
+
+/// "In 11 more cells nothing better was left to choose ...".
+fn slow_alone(regret: &Regret) -> Option<String> {
+    let count = regret.slower - regret.wrong_device;
+    let worst = regret.rows.iter().filter(|row| !row.is_elsewhere()).map(|row| row.regret).fold(0.0, f64::max);
+    let cells = if count == 1 { "cell" } else { "cells" };
+    (count > 0).then(|| {
+        format!(
+            "In {count} {cells} no other device is known to have been the better one and it took more than 5% longer all the same, up to {:.1}%: \
+             noise, or what choosing costs.",
+            worst * 100.0
+        )
+    })
 }
 
 /// Every break-even in a sentence.

@@ -24,7 +24,8 @@ function noiseBanner(study) {
   const loud = study.runs.filter((run) => run.noise.verdict !== "quiet");
   return loud.map((run) => h("p", { class: "banner soft", role: "note" },
     h("strong", {}, run.noise.verdict === "unusable" ? "Too noisy to conclude anything." : "A noisy machine."),
-    ` Two measurements of the same code differed by ${percentText(run.noise.floor)}${study.runs.length > 1 ? ` in ${run.id}` : ""}.`));
+    isNumber(run.noise.floor) ? ` Two measurements of the same code differed by ${percentText(run.noise.floor)}` : " How much the same code differs from itself is not known",
+    `${study.runs.length > 1 ? ` in ${run.id}` : ""}.`));
 }
 
 function oneSentence(operation, where, rows, isWon, noun) {

@@ -18,11 +18,17 @@ function cellTitle(cell) {
   return `${cell.device}: ${cell.operation}, ${plural(cell.elements, "element")}`;
 }
 
+// What a call really did of the `work` that is named: copies by themselves run no kernel, so they do no arithmetic, and their bytes are those copied.
+function workOf(cell, work) {
+  if (cell.mode !== "copy") return cell[work];
+  return work === "bytes" && cell.copied ? cell.copied.upload_bytes + cell.copied.read_bytes : null;
+}
+
 function rateFacts(cell) {
-  const seconds = cell.q1_ns / 1e9;
+  const [seconds, flops, bytes] = [cell.q1_ns / 1e9, workOf(cell, "flops"), workOf(cell, "bytes")];
   return [
-    isNumber(cell.flops) && cell.flops > 0 && ["rate", rateText(cell.flops / seconds, "FLOP/s")],
-    isNumber(cell.bytes) && cell.bytes > 0 && ["bandwidth", rateText(cell.bytes / seconds, "B/s")],
+    isNumber(flops) && flops > 0 && ["rate", rateText(flops / seconds, "FLOP/s")],
+    isNumber(bytes) && bytes > 0 && ["bandwidth", rateText(bytes / seconds, "B/s")],
   ].filter(Boolean);
 }
 

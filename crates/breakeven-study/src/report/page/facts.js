@@ -93,9 +93,9 @@ function noiseFacts(run) {
   const timed = count(isTimed);
   return [
     ["Verdict", h("span", { class: `status ${run.noise.verdict}` }, run.noise.verdict)],
-    ["Same code against itself", percentText(run.noise.floor)],
+    ["Same code against itself", isNumber(run.noise.floor) ? percentText(run.noise.floor) : "not known"],
     ["Drift of the sentinel", percentText(run.noise.sentinel_drift)],
-    ["Dropped as throttled", run.noise.throttled > 0 ? plural(run.noise.throttled, "sample") : "not watched"],
+    ["Dropped as throttled", run.noise.throttled > 0 || run.noise.throttling_watched ? plural(run.noise.throttled, "sample") : "not watched"],
     ["Not steady", `${count((cell) => cell.warm_up === "drift")} drifting and ${count((cell) => cell.warm_up === "bimodal")} bimodal of ${plural(timed, "cell")}`],
     ["Ended by budget", `${count((cell) => cell.stop === "budget")} of ${plural(timed, "cell")}`],
     ["Doubtful", `${count((cell) => (cell.flags || []).length > 0)} of ${plural(run.cells.length, "cell")}`],

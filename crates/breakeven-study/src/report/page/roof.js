@@ -4,7 +4,7 @@ const ROOFS = {
   memory: {
     title: "Roofline",
     caption: "Data already on the device. The slope is its memory, the flat part its arithmetic, both measured in the same run.",
-    takes: (study, cell) => study.cpus.includes(cell.device)
+    takes: (study, cell) => (study.cpus.includes(cell.device) && cell.mode !== "copy")
       || cell.mode === "resident" || cell.mode === "kernel" || cell.mode.startsWith("chain"),
     slopes: (ceiling) => [["memory", ceiling.bytes_per_s]],
     bytes: (cell) => cell.bytes,

@@ -100,7 +100,7 @@ function madeText(cell) {
 
 function cellColumns(study) {
   const time = (name, key) => ({ name, number: true, by: (cell) => cell[key] ?? null, text: (cell) => timeText(cell[key]) });
-  const perSecond = (cell, work) => (isTimed(cell) && cell[work] > 0 ? cell[work] / (cell.q1_ns / 1e9) : null);
+  const perSecond = (cell, work) => (isTimed(cell) && workOf(cell, work) > 0 ? workOf(cell, work) / (cell.q1_ns / 1e9) : null);
   return [
     { name: "Operation", text: (cell) => cell.operation },
     ...runColumn(study),
