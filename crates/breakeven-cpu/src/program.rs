@@ -3,6 +3,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use breakeven_ir::{DType, Expr, Item, Kind, Row, Unsupported};
 
@@ -15,6 +16,9 @@ use crate::natives::{Natives, RowFn};
 
 /// Bytes of one temporary: a block of the widest type.
 pub(crate) const SLOT: usize = BLOCK * 8;
+
+/// Runs of each way, of which the fastest counts, before code is kept.
+const TRIALS: u32 = 4;
 
 /// Where a step finds an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,15 +130,38 @@ impl Program {
         elements as f64 * self.later.loss_ns + self.later.launch_loss_ns
     }
 
-    /// Generates code where there is some and none was generated.
+    /// Generates code where there is some and none was generated, and keeps it where it is faster.
     pub fn generate(&self, machine: &Machine, streams: bool) {
         let Some(target) = machine.natives.target else { return };
         let later = &self.later;
         later.made[usize::from(streams)].get_or_init(|| {
             let (natives, ledger) = (&machine.natives, &machine.code);
             let (expr, params, uniform) = (&later.expr, &later.params, &later.uniform);
-            Fused::new(&Wanted { natives, expr, params, uniform, target, ledger, streams })
+            let fused = Fused::new(&Wanted { natives, expr, params, uniform, target, ledger, streams: false })?;
+            if !self.gains_by(&fused) {
+                return None;
+            }
+            if streams {
+                Fused::new(&Wanted { natives, expr, params, uniform, target, ledger, streams })
+            } else {
+                Some(fused)
+            }
         });
+    }
+
+    /// A block takes no longer by generated code than row by row. Code keeps a chain's values in registers, and computes one chunk after
+    /// the other: of long functions the processor then has too little to do at once, and rows are faster.
+    fn gains_by(&self, fused: &Fused) -> bool {
+        let mut blocks: Vec<Scratch> = self.later.expr.args().iter().map(|_| Scratch::new(1)).collect();
+        for block in &mut blocks {
+            // SAFETY: the scratch holds a block of any type, of which zeros are numbers.
+            unsafe { block.start().write_bytes(0, SLOT) };
+        }
+        let args: Vec<*const u8> = blocks.iter().map(|block| block.slot(0)).collect();
+        let mut out = Scratch::new(1);
+        // SAFETY: arguments and output hold a block, and are nobody else's.
+        let mut time = |way: Way<'_>| unsafe { way.fastest_ns(&args, &mut out, TRIALS) };
+        time(Way::Code(self, fused)) <= time(Way::Rows(self))
     }
 
     /// The fastest way that there is by now.
@@ -241,6 +268,21 @@ impl Way<'_> {
             }
             Way::Code(_, fused) => fused.takes_any_length(),
         }
+    }
+
+    /// Nanoseconds of the fastest of some runs over a block.
+    ///
+    /// # Safety
+    /// Each argument and the output must hold a block of any type, and be nobody else's.
+    pub unsafe fn fastest_ns(&self, args: &[*const u8], out: &mut Scratch, runs: u32) -> f64 {
+        let mut scratch = self.scratch();
+        let run = |_| {
+            let start = Instant::now();
+            // SAFETY: the caller's contract.
+            unsafe { self.run(args, out.start(), BLOCK, &mut scratch) };
+            start.elapsed().as_nanos() as f64
+        };
+        (0..runs).map(run).fold(f64::INFINITY, f64::min)
     }
 
     /// Computes `n` elements, at most a block unless [`Way::takes_any_length`].

@@ -348,7 +348,7 @@ fn uses(segment: &Segment) -> Vec<Use> {
     all
 }
 
-fn slice<'a>(memory: &Slot<'a>, bytes: usize) -> Result<&'a [u8]> {
+fn slice<'s>(memory: &'s Slot<'_>, bytes: usize) -> Result<&'s [u8]> {
     if bytes > memory.bytes() {
         return Err(DeviceError::Driver(format!("{bytes} bytes were asked of a buffer of {}", memory.bytes())));
     }

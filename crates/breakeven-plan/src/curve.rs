@@ -93,9 +93,10 @@ impl Curve {
         &self.0
     }
 
-    /// What a curve of other numbers than seconds says at a size.
+    /// What a curve of other numbers than seconds says at a size: in proportion on both sides of what it knows.
     pub fn number(&self, size: f64) -> Option<f64> {
-        self.at(size).map(|cost| cost.seconds)
+        let first = self.0.first()?.at;
+        Some(self.at(size)?.seconds * (size / first).min(1.0))
     }
 
     /// Time for a size: as the first knot below it, in proportion to the size above the last. `None` for a curve

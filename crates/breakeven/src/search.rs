@@ -43,7 +43,8 @@ pub(crate) fn spawn(search: Search, devices: &Arc<Devices>) -> Option<JoinHandle
     spawned.ok()
 }
 
-/// How long an engine that is dropped waits for its search to leave a driver, where it is for a moment.
+/// How long an engine that is dropped waits at most for its search to leave a driver: what cannot be broken off there takes a moment, and
+/// a driver that hangs is given up.
 const LEAVING: Duration = Duration::from_secs(5);
 /// How often it looks.
 const GLANCE: Duration = Duration::from_micros(200);
@@ -80,10 +81,13 @@ impl Search {
         for backend in &self.backends {
             opened |= self.open_all(backend, devices);
         }
-        if self.gpus {
+        if self.gpus && is_wanted(devices) {
             opened |= self.open_all(&self.graphics(devices), devices);
         }
-        self.finish(opened, devices);
+        // What was not reached would be missing in the file.
+        if is_wanted(devices) {
+            self.finish(opened, devices);
+        }
         // A process that ends without closing its devices leaves what they were measured with.
         self.kept.iter().for_each(KeptPipelines::save);
     }
@@ -179,7 +183,7 @@ impl Search {
             _ if opened => None,
             _ => return,
         };
-        let Some(devices) = devices.upgrade() else { return };
+        let Some(devices) = devices.upgrade().filter(|devices| devices.is_wanted()) else { return };
         match measured {
             Some(Ok(profile)) => devices.measured(DeviceId::HOST, profile),
             Some(Err(error)) => devices.note(format!("the CPU could not be measured: {error}")),

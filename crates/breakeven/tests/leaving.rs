@@ -60,8 +60,7 @@ fn searches() -> usize {
     names.filter(|name| name.trim() == "breakeven-searc").count()
 }
 
-/// NVIDIA's driver goes down with the process: a thread that was still in it crashed one of seven programs that had computed on the CPU
-/// meanwhile.
+/// NVIDIA's driver goes down with the process, and takes a program along that has a thread in it.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_engine_that_goes_takes_its_search_along() {
@@ -73,7 +72,9 @@ fn an_engine_that_goes_takes_its_search_along() {
         seen += searches();
         let begun = std::time::Instant::now();
         drop(engine);
-        assert_eq!(searches(), 0, "after {milliseconds} ms");
+        // The system may list a thread for a moment after it has ended.
+        let is_gone = |_| searches() == 0 || std::thread::sleep(std::time::Duration::from_millis(10)) != ();
+        assert!((0..100).any(is_gone), "after {milliseconds} ms");
         assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
     }
     assert!(seen > 0, "no search was met");

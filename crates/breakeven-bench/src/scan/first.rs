@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use breakeven::{Deadline, Engine, Settings};
-use breakeven_study::{Mode, Sample, Stop};
+use breakeven_study::{Mode, Sample, Status, Stop};
 
 use super::cells::Kind;
 use super::child::{Bench, READY, Say, dtype, settings_of};
 use super::clock::Clock;
-use super::places::{needs_look, places};
+use super::places::{names_far, places};
 use super::sensors::Sensors;
 use super::subject::{Operands, Subject};
 use super::task::{Line, Measure};
@@ -30,7 +30,10 @@ pub fn take(turn: &mut Turn, bench: &Bench<'_>, task: &Measure, operands: &Opera
         match once(turn, bench, task, operands) {
             Ok(sample) => turn.samples.push(Sample { round, ..sample }),
             Err(Error::Engine(error)) => return turn.end(&error, bench.engine),
-            Err(other) => return turn.end(&breakeven::Error::Placement(other.to_string()), bench.engine),
+            Err(other) => {
+                (turn.facts.status, turn.facts.why) = (Status::Lost, Some(other.to_string()));
+                return;
+            }
         }
     }
     turn.facts.stop = Some(Stop::Budget);
@@ -72,7 +75,8 @@ pub fn cold(task: &Measure, settings: &Settings, clock: &dyn Clock, say: Say<'_>
     let deadline = Duration::from_millis(task.effort.deadline_ms);
     let begun = clock.now();
     let engine = Engine::builder().settings(settings).build()?;
-    if needs_look(&task.devices) {
+    // Nobody waits for GPUs who leaves the choice to the engine.
+    if names_far(&task.devices) {
         engine.ready(Deadline::after(READY))?;
     }
     let mut turn = Turn::new(cell, places(&engine, &task.devices)?.remove(0));

@@ -12,7 +12,8 @@ pub struct Place {
     pub name: String,
     /// The device that is forced; `None` leaves it to the engine.
     pub device: Option<DeviceId>,
-    /// Whether its clock may have been lowered while others had their turns.
+    /// Whether it is warmed up at the begin of a turn: clocks are lowered and threads sleep while others have theirs. What is simulated
+    /// or slow anyway does not.
     pub rests: bool,
 }
 
@@ -44,7 +45,7 @@ pub struct Health {
 
 /// A plain loop on one thread, which is no device.
 pub fn scalar() -> Place {
-    Place { name: SCALAR.to_owned(), device: None, rests: false }
+    Place { name: SCALAR.to_owned(), device: None, rests: true }
 }
 
 impl Place {
@@ -61,13 +62,17 @@ impl Place {
     }
 }
 
+/// Whether a device beside the CPU is named, which a program that names it waits for.
+pub fn names_far(names: &[String]) -> bool {
+    names.iter().any(|name| !["cpu", AUTOMATIC, SCALAR].contains(&name.as_str()))
+}
+
 fn asked(engine: &Engine, names: &[String]) -> Result<Vec<Place>> {
-    let is_far = |name: &String| !["cpu", AUTOMATIC, SCALAR].contains(&name.as_str());
-    let reports = if names.iter().any(is_far) { engine.devices() } else { Vec::new() };
+    let reports = if names_far(names) { engine.devices() } else { Vec::new() };
     let find = |name: &String| match name.as_str() {
         AUTOMATIC => Ok(automatic()),
         SCALAR => Ok(scalar()),
-        "cpu" => Ok(Place { name: name.clone(), device: Some(DeviceId::HOST), rests: false }),
+        "cpu" => Ok(Place { name: name.clone(), device: Some(DeviceId::HOST), rests: true }),
         _ => reports.iter().find(|r| r.name == *name).map(place).ok_or_else(|| Error::device(name, &reports)),
     };
     names.iter().map(find).collect()
@@ -78,7 +83,7 @@ fn automatic() -> Place {
 }
 
 fn place(report: &DeviceReport) -> Place {
-    let rests = !matches!(report.info.kind, DeviceKind::Cpu | DeviceKind::Software | DeviceKind::Simulated);
+    let rests = !matches!(report.info.kind, DeviceKind::Software | DeviceKind::Simulated);
     Place { name: report.name.clone(), device: Some(report.id), rests }
 }
 
@@ -97,5 +102,7 @@ mod tests {
         check(&["cpu", "auto"], true);
         check(&["wgpu:0"], true);
         check(&[], true);
+        let named = |names: &[&str]| names_far(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert!(named(&["auto", "wgpu:0"]) && !named(&["cpu", "auto", "scalar"]), "auto may stay on the CPU");
     }
 }

@@ -98,11 +98,24 @@ fn follow(
                     Err(e) => hear(Line::Note { text: format!("a child said what is not understood ({e}): {line}") }),
                 }
             }
-            Err(RecvTimeoutError::Disconnected) => return Ok(ending(child.wait()?)),
+            Err(RecvTimeoutError::Disconnected) => return gone(child, watch),
             Err(RecvTimeoutError::Timeout) if heard.elapsed() > watch.silence => {
                 return end(child, Ending::Hung(heard.elapsed()));
             }
             Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// How a child ended that says nothing more. Drivers may hang when a process ends.
+fn gone(child: &mut Child, watch: &Watch<'_>) -> std::io::Result<Ending> {
+    let begun = Instant::now();
+    loop {
+        match child.try_wait()? {
+            Some(status) => return Ok(ending(status)),
+            None if (watch.stopped)() => return end(child, Ending::Stopped),
+            None if begun.elapsed() > watch.silence => return end(child, Ending::Hung(begun.elapsed())),
+            None => std::thread::sleep(Duration::from_millis(5)),
         }
     }
 }

@@ -123,8 +123,12 @@ fn ties(bench: &mut Bench<'_>, fold: Fold, dtype: DType) {
             values[n / 2] = Scalar::F(f64::NAN);
             values[n / 3] = Scalar::F(f64::NAN);
         }
-        let kernel = kernel(fold, dtype, &Shape::from(3), &Shape::from(n), Layout::dense([3, n]));
-        bench.add(Case::with(format!("{} {dtype} of {n} with ties, nan {nan}", fold.name()), kernel, &[values]));
+        let across = Layout::dense([n, 3]).permute(&[1, 0]);
+        for (lie, layout) in [("along", Layout::dense([3, n])), ("across", across)] {
+            let kernel = kernel(fold, dtype, &Shape::from(3), &Shape::from(n), layout);
+            let name = format!("{} {dtype} of {n} {lie} with ties, nan {nan}", fold.name());
+            bench.add(Case::with(name, kernel, &[values.clone()]));
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::domain::BLOCK;
 use crate::program::{Program, Scratch, Way};
 
 /// Runs of each way, of which the fastest counts.
-const RUNS: usize = 10;
+const RUNS: u32 = 10;
 
 /// A chain of light rows over one block that is in the cache, as most chains are.
 #[derive(Debug)]
@@ -51,16 +51,8 @@ impl CodeTrial {
         let CodeTrial { program, args, out } = self;
         let args = args.each_ref().map(|x| x.slot(0));
         let code = program.way(false);
-        let mut time = |way: Way<'_>| {
-            let mut scratch = way.scratch();
-            let run = |_| {
-                let start = Instant::now();
-                // SAFETY: arguments and output hold a block, and are nobody else's.
-                unsafe { way.run(&args, out.start(), BLOCK, &mut scratch) };
-                start.elapsed().as_nanos() as f64
-            };
-            (0..RUNS).map(run).fold(f64::INFINITY, f64::min)
-        };
+        // SAFETY: arguments and output hold a block, and are nobody else's.
+        let mut time = |way: Way<'_>| unsafe { way.fastest_ns(&args, out, RUNS) };
         matches!(code, Way::Code(..)).then(|| time(Way::Rows(program)) - time(code))
     }
 }

@@ -41,15 +41,15 @@ const BRIEF: Duration = Duration::from_millis(2);
 
 impl Bench<'_> {
     /// Compiles kernels, which are not run.
-    pub fn compile(&self, kernels: impl Iterator<Item = Kernel>) -> Result<(), DeviceError> {
+    pub fn compile(&self, kernels: &[Kernel]) -> Result<(), DeviceError> {
         self.is_wanted()?;
         let mut slots = 0..;
-        let mut step = |kernel: Kernel| {
+        let mut step = |kernel: &Kernel| {
             let inputs: Vec<usize> = slots.by_ref().take(kernel.inputs().len()).collect();
             let outputs = slots.by_ref().take(kernel.outputs().len()).collect();
-            SegmentStep::Launch(Box::new(Launch { kernel, inputs, outputs, workspace: None }))
+            SegmentStep::Launch(Box::new(Launch { kernel: kernel.clone(), inputs, outputs, workspace: None }))
         };
-        self.device.prepare(&Segment { steps: kernels.map(&mut step).collect() }).map(drop)
+        self.device.prepare(&Segment { steps: kernels.iter().map(&mut step).collect() }).map(drop)
     }
 
     /// Keeps the device busy until it is as fast as it becomes: by the largest of these kernels that it does in a moment.
@@ -128,7 +128,7 @@ impl Bench<'_> {
         let mut wall = Duration::ZERO;
         let mut arrived = Vec::new();
         // The first round compiles and touches memory; it is thrown away.
-        let begun = Instant::now();
+        let mut begun = Instant::now();
         for round in 0..=4 * self.effort.repeats {
             if round > self.effort.repeats && begun.elapsed() > BRIEF {
                 break;
@@ -141,7 +141,9 @@ impl Bench<'_> {
                     runs.push(run);
                 }
             }
-            if round > 0 && wall >= self.effort.longest {
+            if round == 0 {
+                begun = Instant::now();
+            } else if wall >= self.effort.longest {
                 break;
             }
         }
@@ -149,7 +151,8 @@ impl Bench<'_> {
         Ok((summary(one, wall), summary(many, wall)))
     }
 
-    fn is_wanted(&self) -> Result<(), DeviceError> {
+    /// An error once nobody waits for what is measured.
+    pub fn is_wanted(&self) -> Result<(), DeviceError> {
         let gone = || DeviceError::Driver("nobody waits for its measurements any more".to_owned());
         (self.go_on)().then_some(()).ok_or_else(gone)
     }

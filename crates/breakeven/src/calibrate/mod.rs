@@ -36,6 +36,8 @@ impl Effort {
         Effort { repeats: 15, longest: Duration::from_millis(200), largest_bytes: 256 << 20, trust: Trust::Full };
 }
 
+/// Kernels that are compiled together: as many threads as drivers compile on.
+const AT_ONCE: usize = 8;
 /// Steps in one segment when the cost of one more of them is measured.
 const STEPS: usize = 8;
 /// A step faster than the clock can tell is taken to last this long.
@@ -77,6 +79,7 @@ pub(crate) fn measure_while(
 ) -> Result<DeviceProfile, DeviceError> {
     let bench = Bench { device, effort, go_on };
     let mut profile = unmeasured(device.info());
+    bench.is_wanted()?;
     // First, since everything else depends on it.
     profile.tuning = device.tune(effort.largest_bytes as u64)?;
     if !device.caps().host_memory && device.info().kind != DeviceKind::Software {
@@ -132,7 +135,9 @@ fn compile(bench: &Bench<'_>) -> Result<(), DeviceError> {
             size.map(|size| ways.into_iter().flatten().map(move |of| of(size))).into_iter().flatten()
         };
         let all = kernels::PROBES.iter().flat_map(families).flat_map(of);
-        bench.compile(all.filter(|kernel| is_measured(bench, kernel)))?;
+        let all: Vec<Kernel> = all.filter(|kernel| is_measured(bench, kernel)).collect();
+        // Few enough that whoever waits for the end of this does not wait long.
+        all.chunks(AT_ONCE).try_for_each(|some| bench.compile(some))?;
     }
     Ok(())
 }
