@@ -248,6 +248,28 @@ fn its_own_choice_is_told() {
     browser.assert_content();
 }
 
+/// Copies by themselves run no kernel: their rate is that of what was copied. And clocks that were watched and stayed are not "not watched".
+#[test]
+fn copies_and_clocks_are_told_as_they_were() {
+    let mut run = rich_run("2026-11-29T0800-copy", "measured");
+    let mut copy = fixture::cell("gelu", 1_000_000, "vulkan:0", "copy", fixture::GPU);
+    copy["copied"] = json!({ "upload_bytes": 4_000_000, "read_bytes": 4_000_000 });
+    let mut browser = Browser::start("copy");
+    run["cells"].as_array_mut().expect("cells").push(copy);
+    let watched = "Array.from(document.querySelectorAll('dl.facts div'), (fact) => fact.textContent).find((text) => text.startsWith('Dropped as'))";
+    browser.open(&page(&summary(&[run.clone()])), "#mode=copy", WIDE);
+    assert_eq!(browser.evaluate(watched), json!("Dropped as throttlednot watched"));
+    browser.evaluate("document.querySelector('#curves svg.chart').focus()");
+    let tip = browser.text("#tip");
+    assert!(tip.starts_with("vulkan:0: gelu") && tip.contains("GB/s") && !tip.contains("FLOP"), "{tip}");
+    run["noise"]["throttling_watched"] = json!(true);
+    browser.open(&page(&summary(&[run])), "#mode=host", WIDE);
+    assert_eq!(browser.evaluate(watched), json!("Dropped as throttled0 samples"));
+    browser.evaluate("document.querySelector('#curves svg.chart').focus()");
+    assert!(browser.text("#tip").contains("FLOP/s"), "{}", browser.text("#tip"));
+    browser.assert_content();
+}
+
 #[test]
 fn copies_and_what_was_made_stand_in_the_table_of_cells() {
     let mut run = rich_run("2026-11-29T0800-made", "measured");
