@@ -71,7 +71,7 @@ pub fn measure(device: &Arc<dyn Device>, effort: Effort) -> Result<DeviceProfile
     measure_while(device, effort, &|| true)
 }
 
-/// As [`measure`], and an error once `go_on` says no.
+/// As [`measure()`], and an error once `go_on` says no.
 pub(crate) fn measure_while(
     device: &Arc<dyn Device>,
     effort: Effort,
