@@ -27,6 +27,10 @@ pub enum Reason {
     Memory,
     /// An earlier plan was frozen.
     Frozen,
+    /// Another plan was predicted to be faster; how long this one takes is looked at now and then.
+    Probe,
+    /// Another plan was predicted to be faster, and this one was seen to be.
+    Observed,
 }
 
 impl Reason {
@@ -42,6 +46,8 @@ impl Reason {
             Reason::Unsupported => "unsupported",
             Reason::Memory => "memory",
             Reason::Frozen => "frozen",
+            Reason::Probe => "probe",
+            Reason::Observed => "observed",
         }
     }
 }

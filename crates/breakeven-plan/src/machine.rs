@@ -101,6 +101,9 @@ impl Home {
 pub struct Policy {
     /// Everything runs on this device, or the plan is an error.
     pub pin: Option<DeviceId>,
+    /// Everything runs on this device, since its time is to be compared with that of another plan or was better; or the plan is an error.
+    /// What is pinned or frozen stays where it is.
+    pub probe: Option<DeviceId>,
     /// These nodes run on these devices, or the plan is an error.
     pub pins: BTreeMap<NodeId, DeviceId>,
     /// Whether operations share kernels.
@@ -119,6 +122,7 @@ impl Default for Policy {
     fn default() -> Policy {
         Policy {
             pin: None,
+            probe: None,
             pins: BTreeMap::new(),
             fuse: true,
             max_rows_per_kernel: 64,

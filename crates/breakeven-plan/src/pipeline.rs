@@ -76,7 +76,7 @@ fn plan_without(request: Request<'_>, barred: &Barred, done: &mut dyn FnMut(Pass
     let placement = place(request, &program, barred)?;
     debug_check(|| check_devices(&program, &placement.devices));
     done(Pass::Place);
-    let (predicted, turn) = (placement.predicted, placement.turn);
+    let (predicted, rival, turn) = (placement.predicted, placement.rival, placement.turn);
     let (mut lowered, decisions) = fit(program, placement, machine);
     check_frozen(policy, &decisions)?;
     debug_check(|| check_program(&lowered.program));
@@ -87,7 +87,7 @@ fn plan_without(request: Request<'_>, barred: &Barred, done: &mut dyn FnMut(Pass
     let mut plan = assemble(request, &lowered.program, schedule);
     plan.counts.layout_copies = layout_copies;
     done(Pass::Slots);
-    Ok(Plan { decisions, decided, predicted, ..plan })
+    Ok(Plan { decisions, decided, predicted, rival, ..plan })
 }
 
 /// Kernels in the pieces that their devices offered.
@@ -109,7 +109,8 @@ fn fit(mut program: Program, placement: Placement, machine: &Machine<'_>) -> (Lo
 
 /// The types that every device works on that may be used.
 fn everywhere(policy: &Policy, machine: &Machine<'_>) -> Vec<DType> {
-    let is_named = |device| policy.pin == Some(device) || policy.pins.values().any(|&pin| pin == device);
+    let is_named =
+        |device| [policy.pin, policy.probe].contains(&Some(device)) || policy.pins.values().any(|&pin| pin == device);
     let in_use = |(device, view): &(usize, &DeviceView<'_>)| view.automatic || is_named(DeviceId(*device));
     let has = |dtype: &DType| {
         machine.devices.iter().enumerate().filter(in_use).all(|(_, view)| view.caps.dtypes.contains(dtype))
@@ -142,7 +143,7 @@ fn check_frozen(policy: &Policy, decisions: &[Decision]) -> Result<(), PlanError
 
 fn check_pins(policy: &Policy, machine: &Machine<'_>) -> Result<(), PlanError> {
     let devices = machine.devices.len();
-    match policy.pin.iter().chain(policy.pins.values()).find(|device| device.0 >= devices) {
+    match policy.pin.iter().chain(&policy.probe).chain(policy.pins.values()).find(|device| device.0 >= devices) {
         Some(&device) => Err(PlanError::NoDevice { device, devices }),
         None => Ok(()),
     }
@@ -186,7 +187,7 @@ fn assemble(request: Request<'_>, program: &Program, schedule: Schedule) -> Plan
     let (slots, steps) = (slots.all, slots.steps);
     let devices = request.machine.devices.iter().map(|view| view.name.clone()).collect();
     let (decisions, decided, predicted, remarks) = (Vec::new(), Vec::new(), Cost::ZERO, Vec::new());
-    Plan { graph: 0, devices, slots, steps, outputs, decisions, decided, predicted, counts, remarks }
+    Plan { graph: 0, devices, slots, steps, outputs, decisions, decided, predicted, rival: None, counts, remarks }
 }
 
 fn output_place(program: &Program, wanted: &Wanted, found: Option<usize>) -> OutputPlace {

@@ -23,6 +23,9 @@ pub struct Plan {
     pub decided: Vec<usize>,
     /// Predicted time of the whole plan; zero where nothing was measured.
     pub predicted: Cost,
+    /// The best other plan that uses one device alone: the device, and what was predicted for it. None where everything was pinned or
+    /// frozen, or no other device can do it all.
+    pub rival: Option<(DeviceId, Cost)>,
     /// What the steps amount to.
     pub counts: Counts,
     /// What else a reader of the plan should know; none as planned.

@@ -311,3 +311,17 @@ fn two_branches_run_on_two_devices_at_once() {
     let alone = plan_on(&w.0, &Home::default(), &Policy { pin: Some(CPU), ..Policy::default() }, &[cpu(), gpu(1.0)]);
     assert!(plan.predicted.seconds < 0.7 * alone.predicted.seconds, "{:?} {:?}", plan.predicted, alone.predicted);
 }
+
+#[test]
+fn a_plan_names_the_best_other_device_and_is_made_for_it_when_it_is_probed() {
+    let (graph, home) = product(2048, false);
+    let plan = |policy: Policy| plan_on(&graph, &home, &policy, &[cpu(), gpu(50.0)]);
+    let first = plan(Policy::default());
+    let (device, predicted) = first.rival.expect("both can do it all");
+    assert_eq!((devices(&first), device), (vec![1], DeviceId::HOST));
+    let other = plan(Policy { probe: Some(device), ..Policy::default() });
+    assert_eq!((devices(&other), other.decisions[0].reason), (vec![0], Reason::Probe));
+    assert_eq!((other.predicted, other.rival), (predicted, None), "what was predicted for it, and it has no rival");
+    assert_eq!(plan(Policy { pin: Some(GPU), ..Policy::default() }).rival, None);
+    assert_eq!(plan_on(&graph, &home, &Policy::default(), &[cpu()]).rival, None);
+}

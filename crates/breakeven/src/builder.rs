@@ -51,12 +51,12 @@ impl EngineBuilder {
     /// # }
     /// ```
     pub fn settings(mut self, settings: Settings) -> EngineBuilder {
-        let Settings { cache, gpus, software, graphics, threads, deadline, precision, debug } = settings;
+        let Settings { cache, gpus, software, graphics, threads, deadline, precision, learn, debug } = settings;
         (self.cache, self.no_gpus, self.software) = (cache, !gpus, software);
         self.graphics = graphics;
         self.threads = threads.map(NonZeroUsize::get);
         self.options.deadline = deadline;
-        (self.options.fuse, self.options.precision) = (!debug, precision);
+        (self.options.fuse, self.options.precision, self.options.learn) = (!debug, precision, learn);
         self
     }
 
@@ -82,6 +82,15 @@ impl EngineBuilder {
     /// Hold GPUs to the limits that WebGPU guarantees.
     pub fn webgpu_limits(mut self, yes: bool) -> EngineBuilder {
         self.webgpu_limits = yes;
+        self
+    }
+
+    /// Whether repeated work is tried on another device now and then, and goes where it was seen to be faster (the default). It is tried
+    /// only where the prediction is near, for one percent of the time, and in calls with a deadline only where half of what is left of it
+    /// is plenty. Results of two devices may differ in their last bits; where the same call must give the same bits each time, this is
+    /// switched off, the work pinned, or its plan frozen.
+    pub fn learn(mut self, yes: bool) -> EngineBuilder {
+        self.options.learn = yes;
         self
     }
 

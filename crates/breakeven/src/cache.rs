@@ -12,6 +12,7 @@ use breakeven_plan::{DeviceId, DeviceView, Home, Machine, Policy, plan};
 use crate::devices::{Entry, Snapshot};
 use crate::engine::Shared;
 use crate::failure::Failure;
+use crate::planned::{Planned, Turn};
 use crate::small::Small;
 use crate::trace::{Trace, home};
 use crate::{Engine, Error};
@@ -30,18 +31,8 @@ pub(crate) struct Plans {
 
 #[derive(Debug, Default)]
 struct Kept {
-    plans: HashMap<u64, Vec<Known>>,
+    plans: HashMap<u64, Vec<Arc<Planned>>>,
     count: usize,
-}
-
-/// A plan and exactly what it was made for.
-#[derive(Debug)]
-struct Known {
-    graph: Graph,
-    home: Home,
-    policy: Policy,
-    version: u64,
-    executable: Arc<Executable>,
 }
 
 impl Engine {
@@ -52,17 +43,18 @@ impl Engine {
         trace: &Trace,
         read: Vec<bool>,
         policy: Policy,
-    ) -> Result<Arc<Executable>, Failure> {
+    ) -> Result<Arc<Planned>, Failure> {
         let Shared { plans, prospect, .. } = &*self.0;
         if policy.frozen.as_ref().is_some_and(|frozen| !frozen.is_on_host()) {
             self.0.devices.look();
         }
         let home = home(&trace.inputs, devices, read);
         let key = trace.graph.fingerprint();
-        let same =
-            |k: &&Known| k.version == devices.version && k.graph == trace.graph && k.home == home && k.policy == policy;
+        let same = |k: &&Arc<Planned>| {
+            k.version == devices.version && k.graph == trace.graph && k.home == home && k.policy == policy
+        };
         if let Some(known) = plans.lock().plans.get(&key).and_then(|all| all.iter().find(same)) {
-            return Ok(known.executable.clone());
+            return Ok(known.clone());
         }
         let executable = Arc::new(make(devices, &trace.graph, &home, &policy)?);
         let is_bound = policy.frozen.is_some() || is_on_host(trace);
@@ -70,12 +62,23 @@ impl Engine {
             self.0.devices.look();
         }
         let is_pinned = !trace.pins.is_empty();
-        if policy.pin.is_none() && policy.frozen.is_none() && (!is_pinned || is_on_host(trace)) {
-            plans.small.keep(&trace.graph, &home, (devices.version, self.0.devices.names()), is_pinned, &executable);
+        let is_free = policy.pin.is_none() && policy.frozen.is_none();
+        let made_for = (trace.graph.clone(), home, policy);
+        let learns = self.0.options.learn && is_free && !is_pinned;
+        let planned = Arc::new(Planned::new(made_for, devices.version, executable, learns));
+        if is_free && (!is_pinned || is_on_host(trace)) {
+            plans.small.keep(&planned, self.0.devices.names(), is_pinned);
         }
-        let (graph, version) = (trace.graph.clone(), devices.version);
-        plans.keep(key, Known { graph, home, policy, version, executable: executable.clone() });
-        Ok(executable)
+        plans.keep(key, planned.clone());
+        Ok(planned)
+    }
+
+    /// The plan for the next run of one that is known: perhaps another one, which is tried.
+    pub(crate) fn turn(&self, planned: &Arc<Planned>, devices: &Snapshot) -> Turn {
+        planned.turn(|device| {
+            let (planned, devices) = (planned.clone(), devices.clone());
+            self.0.devices.beside(move || planned.has_rival(rival(&devices, &planned, device)))
+        })
     }
 
     /// A value of so many bytes came in: where there is much of it, the work will be large too.
@@ -98,7 +101,7 @@ impl Plans {
         self.made.load(Ordering::Relaxed)
     }
 
-    fn keep(&self, key: u64, known: Known) {
+    fn keep(&self, key: u64, known: Arc<Planned>) {
         self.made.fetch_add(1, Ordering::Relaxed);
         let mut kept = self.lock();
         if kept.count >= KEPT {
@@ -119,6 +122,12 @@ fn is_on_host(trace: &Trace) -> bool {
     let nodes = trace.graph.ids().zip(trace.graph.nodes());
     let mut computed = nodes.filter(|(_, node)| node.op != Op::Input);
     !trace.pins.is_empty() && computed.all(|(id, _)| trace.pins.get(&id) == Some(&DeviceId::HOST))
+}
+
+/// The same work on one device alone, if that can be.
+fn rival(devices: &Snapshot, planned: &Planned, device: DeviceId) -> Option<Executable> {
+    let policy = Policy { probe: Some(device), ..planned.policy.clone() };
+    make(devices, &planned.graph, &planned.home, &policy).ok()
 }
 
 /// Plan and compile.

@@ -80,6 +80,8 @@ pub(crate) struct Devices {
     changed: Condvar,
     /// The search, once it has begun.
     search: Mutex<Option<JoinHandle<()>>>,
+    /// What is compiled beside the work of the callers.
+    beside: Mutex<Option<JoinHandle<()>>>,
     /// The engine is gone.
     is_left: AtomicBool,
 }
@@ -159,6 +161,7 @@ impl Devices {
             is_waiting,
             changed: Condvar::new(),
             search: Mutex::default(),
+            beside: Mutex::default(),
             is_left: AtomicBool::new(false),
         }
     }
@@ -185,11 +188,23 @@ impl Devices {
         }
     }
 
-    /// The engine goes: its search stops, and has left whatever driver it was in when this returns.
+    /// The engine goes: its threads stop, and have left whatever driver they were in when this returns.
     pub fn leave(&self) {
         self.is_left.store(true, Ordering::Release);
-        let search = self.search.lock().unwrap_or_else(PoisonError::into_inner).take();
-        search.into_iter().for_each(search::leave);
+        let ended =
+            |thread: &Mutex<Option<JoinHandle<()>>>| thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        [&self.search, &self.beside].into_iter().filter_map(ended).for_each(search::leave);
+    }
+
+    /// Begins something on a thread of its own, which the end of the engine waits for; false while another such thing is under way,
+    /// and where the system refuses a thread.
+    pub fn beside(&self, act: impl FnOnce() + Send + 'static) -> bool {
+        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_wanted() || beside.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return false;
+        }
+        *beside = std::thread::Builder::new().name("breakeven-rival".to_owned()).spawn(act).ok();
+        beside.is_some()
     }
 
     /// False once the engine is gone.

@@ -50,13 +50,21 @@ pub struct EngineOptions {
     pub recovery_bytes: u64,
     /// Whether operations share kernels. Off is for finding faults.
     pub fuse: bool,
+    /// Whether work that is repeated is tried on another device now and then, and goes where it was seen to be faster.
+    pub learn: bool,
     /// How exactly matrix products are computed, where the call says nothing.
     pub precision: Precision,
 }
 
 impl Default for EngineOptions {
     fn default() -> EngineOptions {
-        EngineOptions { deadline: None, recovery_bytes: 256 << 20, fuse: true, precision: Precision::Highest }
+        EngineOptions {
+            deadline: None,
+            recovery_bytes: 256 << 20,
+            fuse: true,
+            learn: true,
+            precision: Precision::Highest,
+        }
     }
 }
 

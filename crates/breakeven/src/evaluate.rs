@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use breakeven_device::{Deadline, HostBytes};
 use breakeven_exec::{ExecError, Executable, Inputs, Outcome, OutputValue, Running, StageTiming};
@@ -11,6 +12,7 @@ use breakeven_plan::{Cost, DeviceId, Frozen, OutputPlace, Plan, Policy, Trust};
 use crate::devices::Snapshot;
 use crate::failure::{Attempts, Failure, of_device};
 use crate::patience::{Patience, limit};
+use crate::planned::Planned;
 use crate::program::Call;
 use crate::report::Report;
 use crate::tensor::{Node, State};
@@ -39,7 +41,8 @@ impl Engine {
         let devices = self.0.devices.snapshot();
         let read = vec![false; outputs.len()];
         let way = Way { read: &read, frozen: Some(frozen), is_traced: false };
-        self.attempt(&devices, outputs, &way, self.patience()).map_err(|failure| failure.named(&devices))
+        let mut attempts = Attempts::at(outputs, self.patience());
+        self.attempt(&devices, outputs, &way, &mut attempts).map_err(|failure| failure.named(&devices))
     }
 
     /// How `outputs` would be computed now, and why; nothing runs.
@@ -47,13 +50,12 @@ impl Engine {
         let snapshot = self.0.devices.snapshot();
         let trace = Trace::of(outputs, &snapshot)?;
         let policy = self.policy(&trace.pins);
-        let executable = self.executable(&snapshot, &trace, vec![true; outputs.len()], policy);
-        let executable = executable.map_err(|failure| failure.named(&snapshot))?;
-        let plan = executable.plan().clone();
-        Ok(match self.0.devices.remark() {
-            Some(remark) => Arc::new(Plan { remarks: vec![remark.to_owned()], ..(*plan).clone() }),
-            None => plan,
-        })
+        let planned = self.executable(&snapshot, &trace, vec![true; outputs.len()], policy);
+        let planned = planned.map_err(|failure| failure.named(&snapshot))?;
+        let plan = planned.lead().plan().clone();
+        let searching = self.0.devices.remark().map(str::to_owned);
+        let remarks: Vec<String> = searching.into_iter().chain(planned.remark()).collect();
+        Ok(if remarks.is_empty() { plan } else { Arc::new(Plan { remarks, ..(*plan).clone() }) })
     }
 
     /// A value and its bytes on the host.
@@ -106,7 +108,9 @@ impl Engine {
             None => {}
         }
         let (value, bytes) = self.read_by(tensor, &mut attempts)?;
+        let begun = Instant::now();
         value.elements_into(&bytes, out, |from, to| self.copy(from, to));
+        attempts.took(begun.elapsed());
         Ok(())
     }
 
@@ -150,11 +154,12 @@ impl Engine {
         if value_of(tensor).is_some_and(|value| value.is_there(&devices)) {
             return Ok(None);
         }
-        let Ready { inputs, executable } = match self.prepared(&devices, &[tensor], &[true], None) {
+        let Ready { inputs, planned } = match self.prepared(&devices, &[tensor], &[true], None) {
             Ok(ready) => ready,
             Err(Failure::Device(_)) => return Ok(None),
             Err(Failure::Other(error)) => return Err(error),
         };
+        let executable = planned.lead().executable().clone();
         let deadline = devices.deadline_of(executable.plan(), patience);
         let Ok(running) = executable.start(&Engine::inputs(&inputs, &devices), deadline) else { return Ok(None) };
         Ok(Some(Pending { running, inputs, tensor: tensor.clone(), executable, devices }))
@@ -173,7 +178,7 @@ impl Engine {
     pub(crate) fn compute_so(&self, outputs: &[&Tensor], way: &Way<'_>, attempts: &mut Attempts) -> Result<Report> {
         loop {
             let devices = attempts.devices(self);
-            match self.attempt(&devices, outputs, way, attempts.patience) {
+            match self.attempt(&devices, outputs, way, attempts) {
                 Ok(report) => return Ok(Report { replanned: attempts.replanned.clone(), ..report }),
                 Err(failure) => attempts.failed(self, &devices, failure)?,
             }
@@ -185,13 +190,17 @@ impl Engine {
         devices: &Snapshot,
         outputs: &[&Tensor],
         way: &Way<'_>,
-        patience: Patience,
+        attempts: &mut Attempts,
     ) -> std::result::Result<Report, Failure> {
-        let begun = std::time::Instant::now();
-        let Ready { inputs, executable } = self.prepared(devices, outputs, way.read, way.frozen)?;
-        let plan = executable.plan().clone();
+        let patience = attempts.patience;
+        let begun = Instant::now();
+        let Ready { inputs, planned } = self.prepared(devices, outputs, way.read, way.frozen)?;
+        let may_try = !way.is_traced && patience.has_time_for_a_trial(planned.longest());
+        let turn = if may_try { self.turn(&planned, devices) } else { planned.lead() };
+        let (executable, plan) = (turn.executable(), turn.plan().clone());
         let given = Engine::inputs(&inputs, devices);
-        let started = std::time::Instant::now();
+        let started = Instant::now();
+        let patience = if turn.is_trial() { patience.for_a_trial() } else { patience };
         let deadline = devices.deadline_of(&plan, patience);
         let running = if way.is_traced {
             executable.start_recorded(&given, deadline)
@@ -199,11 +208,17 @@ impl Engine {
             executable.start(&given, deadline)
         };
         let outcome = running.and_then(|running| running.finish(deadline));
-        let mut outcome = outcome.map_err(Failure::while_running(&executable, limit(devices.predicted(&plan))))?;
         let elapsed = started.elapsed();
-        self.report_success(devices, &executable);
+        let mut outcome = outcome.map_err(|error| {
+            turn.failed();
+            Failure::while_running(executable, limit(devices.predicted(&plan)), turn.is_trial())(error)
+        })?;
+        self.report_success(devices, executable);
         let recording = outcome.recording.take();
         let stages = self.keep_all(outcome, outputs, (&inputs, &plan), devices);
+        if !way.is_traced {
+            attempts.ran(turn, elapsed);
+        }
         let report = Report::new(plan, self.0.devices.names(), stages, elapsed);
         Ok(report.with_trace(recording.map(|recording| (recording, started - begun))))
     }
@@ -240,8 +255,8 @@ impl Engine {
         }
         let trace = Trace::of(outputs, snapshot)?;
         let policy = Policy { frozen: frozen.cloned(), ..self.policy(&trace.pins) };
-        let executable = self.executable(snapshot, &trace, read.to_vec(), policy)?;
-        Ok(Ready { inputs: trace.inputs, executable })
+        let planned = self.executable(snapshot, &trace, read.to_vec(), policy)?;
+        Ok(Ready { inputs: trace.inputs, planned })
     }
 
     fn inputs(given: &[(NodeId, Arc<Value>)], devices: &Snapshot) -> Inputs {
@@ -380,10 +395,10 @@ pub(crate) struct Way<'a> {
     pub is_traced: bool,
 }
 
-/// A plan that is compiled, and the values of its inputs.
+/// A plan, and the values of its inputs.
 pub(crate) struct Ready {
     pub inputs: Vec<(NodeId, Arc<Value>)>,
-    pub executable: Arc<Executable>,
+    pub planned: Arc<Planned>,
 }
 
 /// A value that is there and can be read or computed again.

@@ -9,6 +9,7 @@ use breakeven_plan::DeviceId;
 
 use crate::devices::{Snapshot, Without};
 use crate::patience::{self, Patience};
+use crate::planned::Turn;
 use crate::recovery::Failed;
 use crate::{Engine, Error, Result, Tensor};
 
@@ -27,16 +28,23 @@ pub(crate) struct Breakdown {
     kernels: Vec<Kernel>,
     /// How long its unfinished work may still take.
     patience: Duration,
+    /// It was tried with a part of the caller's time.
+    is_trial: bool,
 }
 
 impl Failure {
     /// A device failed before it was given anything to compute.
     pub fn before_running(error: ExecError) -> Failure {
-        Failure::Device(Box::new(Breakdown { error, kernels: Vec::new(), patience: patience::limit(None) }))
+        Failure::Device(Box::new(Breakdown {
+            error,
+            kernels: Vec::new(),
+            patience: patience::limit(None),
+            is_trial: false,
+        }))
     }
 
     /// A device failed while it carried out a plan, which should have taken so long at most.
-    pub fn while_running(executable: &Executable, patience: Duration) -> impl Fn(ExecError) -> Failure {
+    pub fn while_running(executable: &Executable, patience: Duration, is_trial: bool) -> impl Fn(ExecError) -> Failure {
         move |error| {
             let kernels = match &error {
                 ExecError::Device { device, during, .. } => {
@@ -44,7 +52,7 @@ impl Failure {
                 }
                 _ => Vec::new(),
             };
-            Failure::Device(Box::new(Breakdown { error, kernels, patience }))
+            Failure::Device(Box::new(Breakdown { error, kernels, patience, is_trial }))
         }
     }
 
@@ -72,13 +80,32 @@ pub(crate) struct Attempts {
     without: Without,
     /// Which devices failed on the way, in words.
     pub replanned: Vec<String>,
+    /// What ran well, and how long it has taken so far.
+    ran: Option<(Turn, Duration)>,
+}
+
+/// Whoever reads what was computed may have had more to do for it.
+impl Drop for Attempts {
+    fn drop(&mut self) {
+        self.ran.take().into_iter().for_each(|(turn, time)| turn.took(time));
+    }
 }
 
 impl Attempts {
     /// For the value of these tensors.
     pub fn at(outputs: &[&Tensor], patience: Patience) -> Attempts {
         let forced = outputs.iter().filter_map(|tensor| tensor.0.pin).collect();
-        Attempts { patience, forced, without: Without::default(), replanned: Vec::new() }
+        Attempts { patience, forced, without: Without::default(), replanned: Vec::new(), ran: None }
+    }
+
+    /// A plan was carried out.
+    pub fn ran(&mut self, turn: Turn, time: Duration) {
+        self.ran = Some((turn, time));
+    }
+
+    /// Reading what it gave took longer still.
+    pub fn took(&mut self, more: Duration) {
+        self.ran.iter_mut().for_each(|(_, time)| *time += more);
     }
 
     /// The devices of the next attempt. There are fewer of them after each failure, so the attempts end.
@@ -92,7 +119,7 @@ impl Attempts {
             Failure::Device(breakdown) => breakdown,
             Failure::Other(error) => return Err(error),
         };
-        let Breakdown { error, kernels, patience } = *breakdown;
+        let Breakdown { error, kernels, patience, is_trial } = *breakdown;
         let ExecError::Device { device: id, ref source, .. } = error else { return Err(devices.name(error)) };
         // The fault of a custom operation is the user's code's, and the CPU has nobody to take its place.
         if id == DeviceId::HOST || matches!(source, DeviceError::Custom { .. }) {
@@ -103,7 +130,7 @@ impl Attempts {
             engine.report_failure(&failed);
         }
         let is_timeout = matches!(source, DeviceError::Timeout { .. });
-        if self.forced.contains(&id) || (is_timeout && self.patience.is_callers()) {
+        if self.forced.contains(&id) || (is_timeout && self.patience.is_callers() && !is_trial) {
             return Err(devices.name(error));
         }
         if is_timeout || matches!(source, DeviceError::Lost { .. }) {

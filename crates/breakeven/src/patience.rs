@@ -33,6 +33,22 @@ impl Patience {
         }
     }
 
+    /// Whether there is time to try a plan of which a device makes nothing, and for another after it; either is predicted to take so long.
+    pub fn has_time_for_a_trial(self, predicted: f64) -> bool {
+        match self {
+            Patience::Callers(deadline) => predicted * TIMES <= deadline.remaining().as_secs_f64() / 2.0,
+            Patience::Engines(_) => true,
+        }
+    }
+
+    /// A trial gets half of the caller's time, so that the other half is left when it fails.
+    pub fn for_a_trial(self) -> Patience {
+        match self {
+            Patience::Callers(deadline) => Patience::Callers(Deadline::after(deadline.remaining() / 2)),
+            engines @ Patience::Engines(_) => engines,
+        }
+    }
+
     /// The caller named the deadline.
     pub fn is_callers(self) -> bool {
         matches!(self, Patience::Callers(_))
@@ -61,6 +77,15 @@ mod tests {
         let limit = |seconds| limit(Some(Cost { seconds, spread: 0.0 })).as_secs();
         assert_eq!([1e-6, 0.5, 3.0].map(limit), [10, 10, 60]);
         assert_eq!(super::limit(None).as_secs(), 60);
+    }
+
+    #[test]
+    fn a_trial_takes_half_of_the_callers_time_where_that_is_plenty() {
+        let patience = Patience::Callers(Deadline::after(Duration::from_mins(1)));
+        assert!(patience.has_time_for_a_trial(1.0) && !patience.has_time_for_a_trial(2.0));
+        let half = patience.for_a_trial().deadline(None).limit();
+        assert!((25.0..=30.0).contains(&half.as_secs_f64()), "{half:?}");
+        assert!(Patience::Engines(None).has_time_for_a_trial(1e3));
     }
 
     #[test]

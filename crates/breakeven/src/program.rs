@@ -5,7 +5,6 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use breakeven_device::{Deadline, HostBytes, Lent};
-use breakeven_exec::Executable;
 use breakeven_ir::{CallError, Element, Graph, NodeId, Spec};
 use breakeven_plan::{DeviceId, Home, Policy, Source};
 use bytemuck::Pod;
@@ -15,6 +14,7 @@ use crate::devices::Snapshot;
 use crate::evaluate::{Ready, value_of};
 use crate::failure::Failure;
 use crate::patience::Patience;
+use crate::planned::Planned;
 use crate::tensor::{Inputs, State};
 use crate::trace::{Trace, home};
 use crate::value::{Limit, Value};
@@ -60,7 +60,7 @@ pub(crate) struct Parameter {
 pub(crate) struct Known {
     version: u64,
     home: Home,
-    executable: Arc<Executable>,
+    planned: Arc<Planned>,
 }
 
 /// The host bytes of a graph's inputs.
@@ -175,16 +175,17 @@ impl Program {
         let engine = &self.0.engine;
         let version = engine.0.devices.version();
         let mut hosts = Hosts::new();
-        let executable = {
+        let planned = {
             let plans = self.0.plans.lock().unwrap_or_else(PoisonError::into_inner);
             let mut now = plans.iter().filter(|known| known.version == version);
-            now.find(|known| known.takes(&self.0.inputs, arguments, &mut hosts))?.executable.clone()
+            now.find(|known| known.takes(&self.0.inputs, arguments, &mut hosts))?.planned.clone()
         };
-        let direct = executable.direct()?;
+        let side = planned.settled()?;
+        let direct = planned.executable(side)?.direct()?;
         let inputs: SmallVec<[(NodeId, &HostBytes); 8]> = hosts.iter().map(|(id, bytes)| (*id, &**bytes)).collect();
         let mut outs: SmallVec<[Option<Lent<'_>>; 4]> =
             outputs.iter_mut().map(|out| Some(Lent::Write(bytemuck::cast_slice_mut(out)))).collect();
-        let done = direct.run(&inputs, &mut outs);
+        let done = planned.timed(side, || direct.run(&inputs, &mut outs));
         Some(done.map_err(|error| engine.0.devices.snapshot().name(error)))
     }
 
@@ -292,18 +293,18 @@ impl Written {
         let home = home(&inputs, devices, read.to_vec());
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = plans.iter().find(|known| known.version == devices.version && known.home == home) {
-            return Ok(Ready { inputs, executable: known.executable.clone() });
+            return Ok(Ready { inputs, planned: known.planned.clone() });
         }
         let trace = Trace { graph: self.graph.clone(), inputs, pins: self.pins.clone() };
         let policy = self.engine.policy(&trace.pins);
-        let executable = self.engine.executable(devices, &trace, read.to_vec(), policy)?;
+        let planned = self.engine.executable(devices, &trace, read.to_vec(), policy)?;
         // Those made for other devices would keep them open.
         plans.retain(|known| known.version == devices.version);
         if plans.len() >= KEPT {
             plans.remove(0);
         }
-        plans.push(Known { version: devices.version, home, executable: executable.clone() });
-        Ok(Ready { inputs: trace.inputs, executable })
+        plans.push(Known { version: devices.version, home, planned: planned.clone() });
+        Ok(Ready { inputs: trace.inputs, planned })
     }
 
     /// Every node as a lazy tensor of these arguments.

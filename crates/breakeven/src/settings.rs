@@ -18,6 +18,7 @@ use crate::{Error, Graphics, Precision, Result};
 /// | `BREAKEVEN_THREADS` | a number from 1 | threads of the CPU |
 /// | `BREAKEVEN_DEADLINE_MS` | a number from 1 | longest wait for a device, where the call names none |
 /// | `BREAKEVEN_PRECISION` | `highest`, `high`, `medium` | how exactly matrix products are computed, where the call says nothing: see [`Precision`] |
+/// | `BREAKEVEN_LEARN` | `0` or `1` | whether repeated work is tried on another device now and then, and goes where it was seen to be faster: `1` else |
 /// | `BREAKEVEN_DEBUG` | `0` or `1` | compute each operation in a kernel of its own, to find faults |
 ///
 /// ```
@@ -27,6 +28,7 @@ use crate::{Error, Graphics, Precision, Result};
 /// assert!(settings.gpus && !settings.software);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each stands for a variable of its own, and any may go with any")]
 pub struct Settings {
     /// Where measurements are kept, and what drivers of GPUs compiled.
     pub cache: Cache,
@@ -42,6 +44,8 @@ pub struct Settings {
     pub deadline: Option<Duration>,
     /// How exactly matrix products are computed, where the call says nothing.
     pub precision: Precision,
+    /// Whether repeated work goes where it was seen to be faster: see [`EngineBuilder::learn`](crate::EngineBuilder::learn).
+    pub learn: bool,
     /// Compute each operation in a kernel of its own, to find faults.
     pub debug: bool,
 }
@@ -69,6 +73,7 @@ impl Default for Settings {
             threads: None,
             deadline: None,
             precision: Precision::Highest,
+            learn: true,
             debug: false,
         }
     }
@@ -102,6 +107,9 @@ impl Settings {
         if let Some(precision) = text("BREAKEVEN_PRECISION", &variable)? {
             let parsed = precision.trim().parse();
             settings.precision = parsed.map_err(|names: String| wrong("BREAKEVEN_PRECISION", &precision, &names))?;
+        }
+        if let Some(learn) = text("BREAKEVEN_LEARN", &variable)? {
+            settings.learn = switch("BREAKEVEN_LEARN", &learn)?;
         }
         if let Some(debug) = text("BREAKEVEN_DEBUG", &variable)? {
             settings.debug = switch("BREAKEVEN_DEBUG", &debug)?;
@@ -175,6 +183,7 @@ mod tests {
             ("BREAKEVEN_THREADS", "3"),
             ("BREAKEVEN_DEADLINE_MS", "1500"),
             ("BREAKEVEN_PRECISION", "medium"),
+            ("BREAKEVEN_LEARN", "0"),
             ("BREAKEVEN_DEBUG", "1"),
         ]);
         let expected = Settings {
@@ -185,6 +194,7 @@ mod tests {
             threads: NonZeroUsize::new(3),
             deadline: Some(Duration::from_millis(1500)),
             precision: Precision::Medium,
+            learn: false,
             debug: true,
         };
         assert_eq!(settings.expect("nothing is wrong"), expected);
@@ -200,6 +210,7 @@ mod tests {
             ("BREAKEVEN_DEADLINE_MS", "NaN", "'NaN' is not a whole number"),
             ("BREAKEVEN_DEADLINE_MS", "99999999999999999999", "is not a whole number"),
             ("BREAKEVEN_PRECISION", "bf16", "'bf16' is not highest, high or medium"),
+            ("BREAKEVEN_LEARN", "never", "'never' is not 0 or 1"),
             ("BREAKEVEN_DEBUG", "yes", "'yes' is not 0 or 1"),
         ];
         for (variable, value, expected) in cases {

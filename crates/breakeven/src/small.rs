@@ -5,12 +5,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use breakeven_device::{HostBytes, Kept, Lent, Timing};
-use breakeven_exec::{Direct, ExecError, Executable, StageTiming};
-use breakeven_ir::{Element, Graph, Layout, Node, NodeId, Op, Row, Shape, Spec};
-use breakeven_plan::{DeviceId, Home, OutputPlace};
+use breakeven_exec::{Direct, ExecError, StageTiming};
+use breakeven_ir::{Element, Layout, Node, NodeId, Op, Row, Shape, Spec};
+use breakeven_plan::{DeviceId, OutputPlace};
 use smallvec::{SmallVec, smallvec};
 
+use crate::contest::Side;
 use crate::folded::Folded;
+use crate::planned::Planned;
 use crate::report::Report;
 use crate::tensor::{Node as TensorNode, State};
 use crate::value::{Copies, Value};
@@ -23,15 +25,12 @@ const NODES: usize = 32;
 #[derive(Debug, Default)]
 pub(crate) struct Small(RwLock<Vec<(u64, Arc<Known>)>>);
 
-/// A plan that runs in the host's memory, and exactly what it was made for.
+/// A plan that runs in the host's memory, or may come to do so.
 #[derive(Debug)]
 pub(crate) struct Known {
-    graph: Graph,
-    home: Home,
-    version: u64,
+    planned: Arc<Planned>,
     /// All of it was asked for on the host by name; a plan that came out there by itself does not stand for it, nor the reverse.
     is_pinned: bool,
-    executable: Arc<Executable>,
     /// Names of the devices that there were.
     devices: Arc<[String]>,
     /// A value of it was wanted again that had been computed for one reader and not kept.
@@ -45,36 +44,22 @@ type Given = SmallVec<[(NodeId, HostBytes); 4]>;
 struct Found {
     known: Arc<Known>,
     given: Given,
+    side: Side,
 }
 
 impl Small {
     /// Keeps a plan that was made without pins, or with all of it pinned to the host, where it can be found here.
-    pub fn keep(
-        &self,
-        graph: &Graph,
-        home: &Home,
-        devices: (u64, Arc<[String]>),
-        is_pinned: bool,
-        executable: &Arc<Executable>,
-    ) {
-        let (version, devices) = devices;
+    pub fn keep(&self, planned: &Arc<Planned>, devices: Arc<[String]>, is_pinned: bool) {
+        let Planned { graph, version, .. } = &**planned;
         let [output] = graph.outputs() else { return };
-        if graph.nodes().len() > NODES || executable.direct().is_none() {
+        if graph.nodes().len() > NODES || !planned.may_be_direct() {
             return;
         }
         let root = graph.node(*output);
         let key = key(tag(&root.op), &root.spec, root.inputs.iter().map(|id| &graph.node(*id).spec.shape));
-        let known = Known {
-            graph: graph.clone(),
-            home: home.clone(),
-            version,
-            is_pinned,
-            executable: executable.clone(),
-            devices,
-            keeps: AtomicBool::new(false),
-        };
+        let known = Known { planned: planned.clone(), is_pinned, devices, keeps: AtomicBool::new(false) };
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|(_, known)| known.version == version);
+        all.retain(|(_, known)| known.planned.version == *version);
         let at = all.partition_point(|(k, _)| *k < key);
         all.insert(at, (key, Arc::new(known)));
     }
@@ -100,14 +85,19 @@ impl Small {
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let from = all.partition_point(|(k, _)| *k < key);
         let alike = all[from..].iter().take_while(|(k, _)| *k == key).map(|(_, known)| known);
-        let is_now = |known: &&Arc<Known>| known.version == version && known.home.is_read(0) == is_read;
+        let is_now = |known: &&Arc<Known>| {
+            let planned = &known.planned;
+            planned.version == version && planned.home.is_read(0) == is_read
+        };
         let mut now = alike.filter(|known| known.is_pinned == is_pinned && is_now(known));
         let mut given = Given::new();
         let known = now.find(|known| {
             given.clear();
             Search { known, met: SmallVec::new(), given: &mut given }.whole(&state, spec).is_some()
         })?;
-        Some(Found { known: known.clone(), given })
+        let side = known.planned.settled()?;
+        known.planned.executable(side)?.direct()?;
+        Some(Found { known: known.clone(), given, side })
     }
 }
 
@@ -129,8 +119,8 @@ struct Met {
 impl Search<'_> {
     /// Whether what computes a tensor is its graph, node by node; the bytes of the graph's inputs are given then.
     fn whole(&mut self, state: &State, spec: &Spec) -> Option<()> {
-        self.met.resize(self.known.graph.nodes().len(), None);
-        let root = self.known.graph.outputs()[0].index();
+        self.met.resize(self.known.planned.graph.nodes().len(), None);
+        let root = self.known.planned.graph.outputs()[0].index();
         self.inside(root, state, spec)?;
         // Every node is met after those that take it, and the output is taken by none.
         for at in (0..self.met.len()).rev().filter(|&at| at != root) {
@@ -143,12 +133,12 @@ impl Search<'_> {
 
     /// What is computed as `state` says is node `at`.
     fn inside(&mut self, at: usize, state: &State, spec: &Spec) -> Option<()> {
-        let node = &self.known.graph.nodes()[at];
+        let node = &self.known.planned.graph.nodes()[at];
         match state {
             State::Recipe(op, inputs) if is_same(op, spec, node) => self.meet_all(node, inputs),
             State::Folded(folded) if matches!(&node.op, Op::Reduce(reduce) if *reduce == folded.reduce) => {
                 let id = node.inputs[0];
-                let node = self.known.graph.node(id);
+                let node = self.known.planned.graph.node(id);
                 let is_alike = matches!(&node.op, Op::Map(row, params) if is_same_row(folded, *row, params));
                 (is_alike && self.met[id.index()].is_none()).then_some(())?;
                 // No tensor stands for it: one that did would be another node.
@@ -211,9 +201,9 @@ impl Known {
 
     /// The bytes of `value`, if input `id` was in the same places in the same order of elements.
     fn input(&self, id: NodeId, value: &Value) -> Option<HostBytes> {
-        let node = self.graph.node(id);
+        let node = self.planned.graph.node(id);
         let is_alike = node.op == Op::Input && node.spec == value.spec;
-        is_alike.then(|| value.host_as(self.home.inputs.get(&id)?)).flatten().cloned()
+        is_alike.then(|| value.host_as(self.planned.home.inputs.get(&id)?)).flatten().cloned()
     }
 }
 
@@ -223,12 +213,12 @@ impl Found {
     }
 
     fn compute(&self) -> std::result::Result<Kept, ExecError> {
-        self.direct().compute(&self.inputs())
+        self.known.planned.timed(self.side, || self.direct().compute(&self.inputs()))
     }
 
     /// What was computed, as the value of the tensor.
     fn value(&self, tensor: &Tensor, kept: Kept) -> Value {
-        let layout = match &self.known.executable.plan().outputs[0].place {
+        let layout = match &self.known.planned.plan(self.side).outputs[0].place {
             OutputPlace::Slot { layout, .. } => layout.clone(),
             _ => Layout::dense(tensor.spec().shape.clone()),
         };
@@ -244,7 +234,8 @@ impl Found {
     }
 
     fn direct(&self) -> &Direct {
-        self.known.executable.direct().expect("no other plans are kept")
+        let executable = self.known.planned.executable(self.side);
+        executable.and_then(|executable| executable.direct()).expect("no other plans are found")
     }
 }
 
@@ -322,7 +313,8 @@ impl Engine {
             value.elements_into(&bytes, out, |from, to| found.direct().copy(from, to));
             return Ok(());
         };
-        let done = found.direct().run(&found.inputs(), &mut [Some(Lent::Write(straight))]);
+        let run = || found.direct().run(&found.inputs(), &mut [Some(Lent::Write(straight))]);
+        let done = found.known.planned.timed(found.side, run);
         tensor.0.is_not_kept(found.known);
         done.map_err(|error| self.name(error))
     }
@@ -348,8 +340,8 @@ impl Engine {
         tensor.0.settle(Arc::new(found.value(tensor, kept)));
         let timing = Timing { kernel: Some(elapsed), ..Timing::default() };
         let stage = StageTiming { device: found.direct().device(), timing };
-        let Known { executable, devices, .. } = &*found.known;
-        Some(Ok(Report::new(executable.plan().clone(), devices.clone(), [stage], elapsed)))
+        let Known { planned, devices, .. } = &*found.known;
+        Some(Ok(Report::new(planned.plan(found.side).clone(), devices.clone(), [stage], elapsed)))
     }
 
     fn find(&self, tensor: &Tensor, is_read: bool) -> Option<Found> {

@@ -180,7 +180,8 @@ impl Turn {
             Ok((sample, report)) => {
                 let flags = Flags::NONE.with(Flag::InParts);
                 self.samples.push(Sample { round, index: effort.block, flags, ..sample });
-                self.notice(&report);
+                // The engine's choice may change with what it has seen: what ran last is told.
+                self.put_down(&report, bench.engine);
             }
             Err(error) => self.fail(&error, bench.engine),
         }

@@ -33,6 +33,8 @@ pub(crate) struct Placement {
     pub turn: Turn,
     pub decisions: Vec<Decision>,
     pub predicted: Cost,
+    /// The best of the other single devices.
+    pub rival: Option<(DeviceId, Cost)>,
     /// What each device offers for each kernel.
     pub offers: Vec<Vec<Result<Offer, Refusal>>>,
 }
@@ -56,10 +58,12 @@ pub(crate) fn place(request: Request<'_>, program: &Program, barred: &Barred) ->
     join_writers(&mut model);
     let start = start(&market, program, &model, &offers)?;
     let choice = choose(&Router::new(program, request.home), &model, request.machine, start);
-    let spread = spread(&offers, &choice.devices);
-    let predicted = Cost { seconds: choice.seconds, spread };
+    let cost = |seconds, devices: &[DeviceId]| Cost { seconds, spread: spread(&offers, devices) };
+    let predicted = cost(choice.seconds, &choice.devices);
+    let alone = |device| vec![device; choice.devices.len()];
+    let rival = choice.rival.map(|(device, seconds)| (device, cost(seconds, &alone(device))));
     let decisions = decide::decisions(&market, program, &model, &offers, &choice);
-    Ok(Placement { devices: choice.devices, turn: choice.turn, decisions, predicted, offers })
+    Ok(Placement { devices: choice.devices, turn: choice.turn, decisions, predicted, rival, offers })
 }
 
 fn spread(offers: &[Vec<Result<Offer, Refusal>>], devices: &[DeviceId]) -> f64 {
@@ -101,13 +105,21 @@ pub(crate) struct Choice {
     pub seconds: f64,
     /// The cheapest mix, where the guard preferred a single device.
     pub rejected: Option<Vec<DeviceId>>,
+    /// The best of the other single devices, and what everything takes there.
+    pub rival: Option<(DeviceId, f64)>,
 }
 
 impl Choice {
     fn new(timed: Timed, rejected: Option<Timed>) -> Choice {
         let Timed { seconds, devices, turn } = timed;
-        Choice { devices, turn, seconds, rejected: rejected.map(|timed| timed.devices) }
+        Choice { devices, turn, seconds, rejected: rejected.map(|timed| timed.devices), rival: None }
     }
+}
+
+/// The best of these that is another than what was chosen.
+fn rival(singles: &[Timed], chosen: &[DeviceId]) -> Option<(DeviceId, f64)> {
+    let best = singles.iter().filter(|timed| timed.devices != chosen).cloned().reduce(better)?;
+    Some((*best.devices.first()?, best.seconds))
 }
 
 fn choose(router: &Router<'_>, model: &Model, machine: &Machine<'_>, start: Vec<DeviceId>) -> Choice {
@@ -125,18 +137,19 @@ fn choose(router: &Router<'_>, model: &Model, machine: &Machine<'_>, start: Vec<
     let asked = usable.iter().map(|&device| margin(machine, &[device])).fold(f64::INFINITY, f64::min);
     let can_win = single.as_ref().is_none_or(|single| least < single.seconds * (1.0 - asked));
     let mixed = if can_win && least < cut.seconds {
-        refine(router, model, &usable, cuts.into_iter().chain(singles).collect())
+        refine(router, model, &usable, cuts.into_iter().chain(singles.iter().cloned()).collect())
     } else {
         cut
     };
-    match single {
+    let choice = match single {
         None => Choice::new(mixed, None),
         Some(single) if mixed.devices == single.devices => Choice::new(single, None),
         Some(single) if mixed.seconds < single.seconds * (1.0 - margin(machine, &mixed.devices)) => {
             Choice::new(mixed, None)
         }
         Some(single) => Choice::new(single, Some(mixed)),
-    }
+    };
+    Choice { rival: rival(&singles, &choice.devices), ..choice }
 }
 
 /// Devices that can run some kernel.
