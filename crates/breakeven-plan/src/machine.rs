@@ -101,8 +101,8 @@ impl Home {
 pub struct Policy {
     /// Everything runs on this device, or the plan is an error.
     pub pin: Option<DeviceId>,
-    /// Everything runs on this device, since its time is to be compared with that of another plan or was better; or the plan is an error.
-    /// What is pinned or frozen stays where it is.
+    /// Everything runs on this device, where it can, whatever is predicted: its time is to be compared with that of another plan. Of no effect
+    /// where something is pinned or frozen.
     pub probe: Option<DeviceId>,
     /// These nodes run on these devices, or the plan is an error.
     pub pins: BTreeMap<NodeId, DeviceId>,

@@ -109,8 +109,7 @@ fn fit(mut program: Program, placement: Placement, machine: &Machine<'_>) -> (Lo
 
 /// The types that every device works on that may be used.
 fn everywhere(policy: &Policy, machine: &Machine<'_>) -> Vec<DType> {
-    let is_named =
-        |device| [policy.pin, policy.probe].contains(&Some(device)) || policy.pins.values().any(|&pin| pin == device);
+    let is_named = |device| policy.pin == Some(device) || policy.pins.values().any(|&pin| pin == device);
     let in_use = |(device, view): &(usize, &DeviceView<'_>)| view.automatic || is_named(DeviceId(*device));
     let has = |dtype: &DType| {
         machine.devices.iter().enumerate().filter(in_use).all(|(_, view)| view.caps.dtypes.contains(dtype))
@@ -143,7 +142,7 @@ fn check_frozen(policy: &Policy, decisions: &[Decision]) -> Result<(), PlanError
 
 fn check_pins(policy: &Policy, machine: &Machine<'_>) -> Result<(), PlanError> {
     let devices = machine.devices.len();
-    match policy.pin.iter().chain(&policy.probe).chain(policy.pins.values()).find(|device| device.0 >= devices) {
+    match policy.pin.iter().chain(policy.pins.values()).find(|device| device.0 >= devices) {
         Some(&device) => Err(PlanError::NoDevice { device, devices }),
         None => Ok(()),
     }

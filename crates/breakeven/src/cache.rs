@@ -1,6 +1,7 @@
 //! Plans made earlier: the same graph from the same places is not planned twice.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -65,19 +66,27 @@ impl Engine {
         let is_free = policy.pin.is_none() && policy.frozen.is_none();
         let made_for = (trace.graph.clone(), home, policy);
         let learns = self.0.options.learn && is_free && !is_pinned;
-        let planned = Arc::new(Planned::new(made_for, devices.version, executable, learns));
-        if is_free && (!is_pinned || is_on_host(trace)) {
+        let planned = Planned::new(made_for, devices.version, executable, learns);
+        let (planned, is_new) = plans.keep(key, planned);
+        if is_new && is_free && (!is_pinned || is_on_host(trace)) {
             plans.small.keep(&planned, self.0.devices.names(), is_pinned);
         }
-        plans.keep(key, planned.clone());
         Ok(planned)
     }
 
     /// The plan for the next run of one that is known: perhaps another one, which is tried.
     pub(crate) fn turn(&self, planned: &Arc<Planned>, devices: &Snapshot) -> Turn {
         planned.turn(|device| {
-            let (planned, devices) = (planned.clone(), devices.clone());
-            self.0.devices.beside(move || planned.has_rival(rival(&devices, &planned, device)))
+            let (planned, devices, all) = (planned.clone(), devices.clone(), Arc::downgrade(&self.0.devices));
+            self.0.devices.beside(move || {
+                // A driver may panic on a thread of ours.
+                let made = catch_unwind(AssertUnwindSafe(|| rival(&devices, &planned, device)));
+                if made.is_err() {
+                    let note = "another plan could not be tried: a driver failed while it was compiled";
+                    all.upgrade().into_iter().for_each(|all| all.note(note.to_owned()));
+                }
+                planned.has_rival(made.ok().flatten());
+            })
         })
     }
 
@@ -101,15 +110,21 @@ impl Plans {
         self.made.load(Ordering::Relaxed)
     }
 
-    fn keep(&self, key: u64, known: Arc<Planned>) {
+    /// Keeps a plan, unless another thread has made the same meanwhile: all runs are to be of one. False where it had.
+    fn keep(&self, key: u64, planned: Planned) -> (Arc<Planned>, bool) {
         self.made.fetch_add(1, Ordering::Relaxed);
         let mut kept = self.lock();
+        if let Some(known) = kept.plans.get(&key).and_then(|all| all.iter().find(|known| known.is_for(&planned))) {
+            return (known.clone(), false);
+        }
         if kept.count >= KEPT {
             *kept = Kept::default();
             self.small.clear();
         }
         kept.count += 1;
-        kept.plans.entry(key).or_default().push(known);
+        let planned = Arc::new(planned);
+        kept.plans.entry(key).or_default().push(planned.clone());
+        (planned, true)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {

@@ -193,7 +193,8 @@ impl Devices {
         self.is_left.store(true, Ordering::Release);
         let ended =
             |thread: &Mutex<Option<JoinHandle<()>>>| thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        [&self.search, &self.beside].into_iter().filter_map(ended).for_each(search::leave);
+        let deadline = Deadline::after(search::LEAVING);
+        [&self.search, &self.beside].into_iter().filter_map(ended).for_each(|thread| search::leave(thread, deadline));
     }
 
     /// Begins something on a thread of its own, which the end of the engine waits for; false while another such thing is under way,

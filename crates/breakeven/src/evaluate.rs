@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use breakeven_device::{Deadline, HostBytes};
 use breakeven_exec::{ExecError, Executable, Inputs, Outcome, OutputValue, Running, StageTiming};
@@ -12,7 +12,7 @@ use breakeven_plan::{Cost, DeviceId, Frozen, OutputPlace, Plan, Policy, Trust};
 use crate::devices::Snapshot;
 use crate::failure::{Attempts, Failure, of_device};
 use crate::patience::{Patience, limit};
-use crate::planned::Planned;
+use crate::planned::{Planned, Turn};
 use crate::program::Call;
 use crate::report::Report;
 use crate::tensor::{Node, State};
@@ -52,7 +52,7 @@ impl Engine {
         let policy = self.policy(&trace.pins);
         let planned = self.executable(&snapshot, &trace, vec![true; outputs.len()], policy);
         let planned = planned.map_err(|failure| failure.named(&snapshot))?;
-        let plan = planned.lead().plan().clone();
+        let plan = planned.lead().plan();
         let searching = self.0.devices.remark().map(str::to_owned);
         let remarks: Vec<String> = searching.into_iter().chain(planned.remark()).collect();
         Ok(if remarks.is_empty() { plan } else { Arc::new(Plan { remarks, ..(*plan).clone() }) })
@@ -170,7 +170,7 @@ impl Engine {
         self.compute_by(outputs, read, &mut Attempts::at(outputs, patience))
     }
 
-    fn compute_by(&self, outputs: &[&Tensor], read: &[bool], attempts: &mut Attempts) -> Result<Report> {
+    pub(crate) fn compute_by(&self, outputs: &[&Tensor], read: &[bool], attempts: &mut Attempts) -> Result<Report> {
         self.compute_so(outputs, &Way { read, frozen: None, is_traced: false }, attempts)
     }
 
@@ -195,32 +195,57 @@ impl Engine {
         let patience = attempts.patience;
         let begun = Instant::now();
         let Ready { inputs, planned } = self.prepared(devices, outputs, way.read, way.frozen)?;
-        let may_try = !way.is_traced && patience.has_time_for_a_trial(planned.longest());
-        let turn = if may_try { self.turn(&planned, devices) } else { planned.lead() };
-        let (executable, plan) = (turn.executable(), turn.plan().clone());
-        let given = Engine::inputs(&inputs, devices);
-        let started = Instant::now();
-        let patience = if turn.is_trial() { patience.for_a_trial() } else { patience };
-        let deadline = devices.deadline_of(&plan, patience);
-        let running = if way.is_traced {
-            executable.start_recorded(&given, deadline)
-        } else {
-            executable.start(&given, deadline)
+        let mut turn = match way.is_traced {
+            true => planned.lead(),
+            false if patience.has_time_for_a_trial(planned.longest()) => self.turn(&planned, devices),
+            false => planned.lead_on(),
         };
-        let outcome = running.and_then(|running| running.finish(deadline));
-        let elapsed = started.elapsed();
-        let mut outcome = outcome.map_err(|error| {
-            turn.failed();
-            Failure::while_running(executable, limit(devices.predicted(&plan)), turn.is_trial())(error)
-        })?;
-        self.report_success(devices, executable);
+        let given = Engine::inputs(&inputs, devices);
+        if turn.is_apart() {
+            let (trial, _, time) = self.carry_out(turn, devices, &given, (false, patience))?;
+            trial.took(time);
+            turn = planned.lead();
+        }
+        let (planning, plan) = (begun.elapsed(), turn.plan());
+        let (turn, mut outcome, elapsed) = self.carry_out(turn, devices, &given, (way.is_traced, patience))?;
+        if turn.is_trial() {
+            // Copies on a device would move all that is computed from them.
+            outcome.uploaded.clear();
+        }
         let recording = outcome.recording.take();
         let stages = self.keep_all(outcome, outputs, (&inputs, &plan), devices);
         if !way.is_traced {
-            attempts.ran(turn, elapsed);
+            attempts.ran(turn, planning + elapsed);
         }
         let report = Report::new(plan, self.0.devices.names(), stages, elapsed);
-        Ok(report.with_trace(recording.map(|recording| (recording, started - begun))))
+        Ok(report.with_trace(recording.map(|recording| (recording, planning))))
+    }
+
+    /// Runs a plan; what it gave, and how long that took.
+    fn carry_out(
+        &self,
+        turn: Turn,
+        devices: &Snapshot,
+        given: &Inputs,
+        (is_traced, patience): (bool, Patience),
+    ) -> std::result::Result<(Turn, Outcome, Duration), Failure> {
+        let started = Instant::now();
+        let executable = turn.executable().clone();
+        let patience = if turn.is_trial() { patience.for_a_trial() } else { patience };
+        let deadline = devices.deadline_of(executable.plan(), patience);
+        let running =
+            if is_traced { executable.start_recorded(given, deadline) } else { executable.start(given, deadline) };
+        match running.and_then(|running| running.finish(deadline)) {
+            Ok(outcome) => {
+                let elapsed = started.elapsed();
+                self.report_success(devices, &executable);
+                Ok((turn, outcome, elapsed))
+            }
+            Err(error) => {
+                let limit = limit(devices.predicted(executable.plan()));
+                Err(Failure::while_running(&executable, limit, turn.failed())(error))
+            }
+        }
     }
 
     /// Gives tensors what was computed for them, and inputs what was brought to devices; the times of the submissions.

@@ -28,8 +28,8 @@ pub(crate) struct Breakdown {
     kernels: Vec<Kernel>,
     /// How long its unfinished work may still take.
     patience: Duration,
-    /// It was tried with a part of the caller's time.
-    is_trial: bool,
+    /// Another plan can do the same: this one was tried, or had been seen to be faster.
+    is_optional: bool,
 }
 
 impl Failure {
@@ -39,12 +39,16 @@ impl Failure {
             error,
             kernels: Vec::new(),
             patience: patience::limit(None),
-            is_trial: false,
+            is_optional: false,
         }))
     }
 
-    /// A device failed while it carried out a plan, which should have taken so long at most.
-    pub fn while_running(executable: &Executable, patience: Duration, is_trial: bool) -> impl Fn(ExecError) -> Failure {
+    /// A device failed while it carried out a plan, which should have taken so long at most and may be left for another one.
+    pub fn while_running(
+        executable: &Executable,
+        patience: Duration,
+        is_optional: bool,
+    ) -> impl Fn(ExecError) -> Failure {
         move |error| {
             let kernels = match &error {
                 ExecError::Device { device, during, .. } => {
@@ -52,7 +56,7 @@ impl Failure {
                 }
                 _ => Vec::new(),
             };
-            Failure::Device(Box::new(Breakdown { error, kernels, patience, is_trial }))
+            Failure::Device(Box::new(Breakdown { error, kernels, patience, is_optional }))
         }
     }
 
@@ -119,8 +123,14 @@ impl Attempts {
             Failure::Device(breakdown) => breakdown,
             Failure::Other(error) => return Err(error),
         };
-        let Breakdown { error, kernels, patience, is_trial } = *breakdown;
+        let Breakdown { error, kernels, patience, is_optional } = *breakdown;
         let ExecError::Device { device: id, ref source, .. } = error else { return Err(devices.name(error)) };
+        let is_timeout = matches!(source, DeviceError::Timeout { .. });
+        let is_lost = matches!(source, DeviceError::Lost { .. });
+        // What a device refuses that nobody asked it for does not count against it.
+        if is_optional && (id == DeviceId::HOST || !is_timeout && !is_lost) {
+            return Ok(());
+        }
         // The fault of a custom operation is the user's code's, and the CPU has nobody to take its place.
         if id == DeviceId::HOST || matches!(source, DeviceError::Custom { .. }) {
             return Err(devices.name(error));
@@ -129,11 +139,10 @@ impl Attempts {
             let failed = Failed { id, device, error: source, kernels: &kernels, patience };
             engine.report_failure(&failed);
         }
-        let is_timeout = matches!(source, DeviceError::Timeout { .. });
-        if self.forced.contains(&id) || (is_timeout && self.patience.is_callers() && !is_trial) {
+        if self.forced.contains(&id) || (is_timeout && self.patience.is_callers() && !is_optional) {
             return Err(devices.name(error));
         }
-        if is_timeout || matches!(source, DeviceError::Lost { .. }) {
+        if is_timeout || is_lost {
             self.without.use_of(id);
         } else {
             self.without.place_on(id);

@@ -35,17 +35,19 @@ impl Patience {
 
     /// Whether there is time to try a plan of which a device makes nothing, and for another after it; either is predicted to take so long.
     pub fn has_time_for_a_trial(self, predicted: f64) -> bool {
-        match self {
-            Patience::Callers(deadline) => predicted * TIMES <= deadline.remaining().as_secs_f64() / 2.0,
-            Patience::Engines(_) => true,
-        }
+        let left = match self {
+            Patience::Callers(deadline) => deadline.remaining(),
+            Patience::Engines(Some(limit)) => limit,
+            Patience::Engines(None) => return true,
+        };
+        predicted * TIMES <= left.as_secs_f64() / 2.0
     }
 
-    /// A trial gets half of the caller's time, so that the other half is left when it fails.
+    /// A trial gets half of the time, so that the other half is left when it fails.
     pub fn for_a_trial(self) -> Patience {
         match self {
             Patience::Callers(deadline) => Patience::Callers(Deadline::after(deadline.remaining() / 2)),
-            engines @ Patience::Engines(_) => engines,
+            Patience::Engines(limit) => Patience::Engines(limit.map(|limit| limit / 2)),
         }
     }
 
@@ -86,6 +88,7 @@ mod tests {
         let half = patience.for_a_trial().deadline(None).limit();
         assert!((25.0..=30.0).contains(&half.as_secs_f64()), "{half:?}");
         assert!(Patience::Engines(None).has_time_for_a_trial(1e3));
+        assert!(!Patience::Engines(Some(Duration::from_millis(10))).has_time_for_a_trial(1e-3));
     }
 
     #[test]

@@ -33,8 +33,8 @@ const UNSETTLED: u8 = 2;
 struct Other {
     device: DeviceId,
     contest: Mutex<Contest>,
-    /// The plan, once it is compiled; none where it cannot be.
-    rival: OnceLock<Option<Rival>>,
+    /// The plan, once it is compiled.
+    rival: OnceLock<Rival>,
     is_asked_for: AtomicBool,
     /// The leader, if nothing is to be decided before the next run: what the contest says, to be looked at without its lock.
     settled: AtomicU8,
@@ -56,8 +56,15 @@ impl Planned {
         first: Arc<Executable>,
         learns: bool,
     ) -> Planned {
-        let other = Other::of(first.plan()).filter(|_| learns);
+        let is_read = (0..graph.outputs().len()).all(|output| home.is_read(output));
+        let other = Other::of(first.plan(), is_read).filter(|_| learns);
         Planned { graph, home, policy, version, first, other }
+    }
+
+    /// Whether it was made for the same.
+    pub fn is_for(&self, other: &Planned) -> bool {
+        (self.version, &self.graph, &self.home, &self.policy)
+            == (other.version, &other.graph, &other.home, &other.policy)
     }
 
     /// Seconds that are predicted for the slower one of the plans.
@@ -107,13 +114,28 @@ impl Planned {
     }
 
     fn rival(&self) -> Option<&Rival> {
-        self.other.as_ref()?.rival.get()?.as_ref()
+        self.other.as_ref()?.rival.get()
+    }
+
+    /// A run over lent memory failed. True where there is another plan, by which it is to be done; that one is not run again.
+    pub fn failed(&self, side: Side) -> bool {
+        side == Side::Rival && self.other.as_ref().is_some_and(|other| other.failed(side))
     }
 
     /// The plan that runs go by, without trials.
     pub fn lead(self: &Arc<Self>) -> Turn {
         let side = self.other.as_ref().map_or(Side::Planned, |other| other.lock().leader());
-        Turn { planned: self.clone(), side, is_trial: false }
+        Turn::new(self, side, None)
+    }
+
+    /// The same in a call that has no time for a trial: it is put off, so that calls which are all in a hurry go the short way again.
+    pub fn lead_on(self: &Arc<Self>) -> Turn {
+        if let Some(other) = self.other.as_ref().filter(|_| self.settled().is_none()) {
+            let mut contest = other.lock();
+            contest.postpone();
+            other.look(&contest);
+        }
+        self.lead()
     }
 
     /// The plan for the next run: perhaps one that is tried. One that has still to be compiled is `prepared` first; that is for
@@ -123,24 +145,28 @@ impl Planned {
         let mut contest = other.lock();
         if contest.is_due() {
             match other.rival.get() {
-                Some(Some(_)) => contest.try_other(),
-                Some(None) => {}
+                Some(_) => contest.try_other(),
                 None if other.is_asked_for.load(Ordering::Relaxed) => {}
-                None => other.is_asked_for.store(prepare(other.device), Ordering::Relaxed),
+                None if prepare(other.device) => other.is_asked_for.store(true, Ordering::Relaxed),
+                None => contest.postpone(),
             }
         }
         let side = contest.next();
         other.look(&contest);
-        Turn { planned: self.clone(), side, is_trial: side != contest.leader() }
+        let is_trial = side != contest.leader();
+        Turn::new(self, side, is_trial.then(|| contest.is_apart()))
     }
 
     /// The other plan is compiled, or cannot be.
     pub fn has_rival(&self, executable: Option<Executable>) {
         let Some(other) = &self.other else { return };
-        let rival =
-            executable.map(|executable| Rival { leading: leading(executable.plan()), executable: executable.into() });
+        let Some(executable) = executable else {
+            other.failed(Side::Rival);
+            return;
+        };
+        let leading = because(Reason::Observed, executable.plan());
         // Nobody else sets it: it was asked for once.
-        drop(other.rival.set(rival));
+        drop(other.rival.set(Rival { leading, executable: executable.into() }));
         other.look(&other.lock());
     }
 
@@ -161,9 +187,11 @@ impl Planned {
 }
 
 impl Other {
-    fn of(plan: &Plan) -> Option<Other> {
+    /// Results that are not read stay where they are computed, and whoever computes on goes by that: what a trial leaves elsewhere would move
+    /// all that follows.
+    fn of(plan: &Plan, is_read: bool) -> Option<Other> {
         let (device, predicted) = plan.rival?;
-        let contest = Contest::new(plan.predicted.seconds, predicted.seconds)?;
+        let contest = Contest::new(plan.predicted.seconds, predicted.seconds, !is_read)?;
         let (is_asked_for, settled) = (AtomicBool::new(false), AtomicU8::new(PLANNED));
         Some(Other { device, contest: Mutex::new(contest), rival: OnceLock::new(), is_asked_for, settled })
     }
@@ -174,12 +202,16 @@ impl Other {
         self.look(&contest);
     }
 
+    fn failed(&self, side: Side) -> bool {
+        let mut contest = self.lock();
+        let has_other = contest.failed(side);
+        self.look(&contest);
+        has_other
+    }
+
     /// Writes down what the contest says.
     fn look(&self, contest: &Contest) {
-        let is_ready = || match self.rival.get() {
-            Some(rival) => rival.is_some(),
-            None => !self.is_asked_for.load(Ordering::Relaxed),
-        };
+        let is_ready = || self.rival.get().is_some() || !self.is_asked_for.load(Ordering::Relaxed);
         let settled = match contest.leader() {
             _ if contest.is_trying() || contest.is_due() && is_ready() => UNSETTLED,
             Side::Planned => PLANNED,
@@ -193,22 +225,28 @@ impl Other {
     }
 }
 
-/// The same plan, of which every step is where it is because that was seen to be faster.
-fn leading(plan: &Plan) -> Arc<Plan> {
-    let mut leading = plan.clone();
-    leading.decisions.iter_mut().for_each(|decision| decision.reason = Reason::Observed);
-    Arc::new(leading)
+/// The same plan, of which every step is where it is for one reason.
+fn because(reason: Reason, plan: &Plan) -> Arc<Plan> {
+    let mut plan = plan.clone();
+    plan.decisions.iter_mut().for_each(|decision| decision.reason = reason);
+    Arc::new(plan)
 }
 
-/// What one run goes by.
+/// What one run goes by. A trial ends with it, however that is.
 #[derive(Debug)]
 pub(crate) struct Turn {
     planned: Arc<Planned>,
     side: Side,
-    is_trial: bool,
+    /// Of a trial: whether what it gives is not used.
+    trial: Option<bool>,
+    is_told: bool,
 }
 
 impl Turn {
+    fn new(planned: &Arc<Planned>, side: Side, trial: Option<bool>) -> Turn {
+        Turn { planned: planned.clone(), side, trial, is_told: false }
+    }
+
     /// What runs.
     pub fn executable(&self) -> &Arc<Executable> {
         self.planned.executable(self.side).expect("only what was compiled is tried, and only what was tried leads")
@@ -216,24 +254,43 @@ impl Turn {
 
     /// Another plan leads.
     pub fn is_trial(&self) -> bool {
-        self.is_trial
+        self.trial.is_some()
+    }
+
+    /// Besides, what it gives is not used.
+    pub fn is_apart(&self) -> bool {
+        self.trial == Some(true)
     }
 
     /// Its plan, with the reasons of this run.
-    pub fn plan(&self) -> &Arc<Plan> {
-        if self.is_trial { self.executable().plan() } else { self.planned.plan(self.side) }
+    pub fn plan(&self) -> Arc<Plan> {
+        match self.side {
+            Side::Planned if self.is_trial() => because(Reason::Probe, self.executable().plan()),
+            Side::Rival if self.is_trial() => self.executable().plan().clone(),
+            side => self.planned.plan(side).clone(),
+        }
     }
 
     /// It ended well.
-    pub fn took(&self, time: Duration) {
+    pub fn took(mut self, time: Duration) {
+        self.is_told = true;
         self.planned.other.iter().for_each(|other| other.ran(self.side, time));
     }
 
-    /// It did not.
-    pub fn failed(&self) {
-        let Some(other) = &self.planned.other else { return };
-        let mut contest = other.lock();
-        contest.failed(self.side);
-        other.look(&contest);
+    /// It did not. True where there is another plan, by which it is to be done; this one is not run again.
+    pub fn failed(mut self) -> bool {
+        self.is_told = true;
+        let other = self.planned.other.as_ref().filter(|_| self.is_trial() || self.side == Side::Rival);
+        other.is_some_and(|other| other.failed(self.side))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(other) = self.planned.other.as_ref().filter(|_| self.is_trial() && !self.is_told) {
+            let mut contest = other.lock();
+            contest.postpone();
+            other.look(&contest);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use breakeven_device::{Deadline, HostBytes, Lent};
 use breakeven_ir::{CallError, Element, Graph, NodeId, Spec};
@@ -12,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::devices::Snapshot;
 use crate::evaluate::{Ready, value_of};
-use crate::failure::Failure;
+use crate::failure::{Attempts, Failure};
 use crate::patience::Patience;
 use crate::planned::Planned;
 use crate::tensor::{Inputs, State};
@@ -150,8 +151,12 @@ impl Program {
         }
         let tensors = self.call(arguments)?;
         let all: Vec<&Tensor> = tensors.iter().collect();
-        self.0.engine.compute_on_host_by(&all, Patience::Callers(deadline))?;
-        tensors.iter().zip(outputs).try_for_each(|(tensor, out)| tensor.read_into(out, deadline))
+        let mut attempts = Attempts::at(&all, Patience::Callers(deadline));
+        self.0.engine.compute_by(&all, &vec![true; all.len()], &mut attempts)?;
+        let begun = Instant::now();
+        let read = tensors.iter().zip(outputs).try_for_each(|(tensor, out)| tensor.read_into(out, deadline));
+        attempts.took(begun.elapsed());
+        read
     }
 
     /// Whether the caller's memory is what the outputs need.
@@ -186,6 +191,9 @@ impl Program {
         let mut outs: SmallVec<[Option<Lent<'_>>; 4]> =
             outputs.iter_mut().map(|out| Some(Lent::Write(bytemuck::cast_slice_mut(out)))).collect();
         let done = planned.timed(side, || direct.run(&inputs, &mut outs));
+        if done.is_err() && planned.failed(side) {
+            return None;
+        }
         Some(done.map_err(|error| engine.0.devices.snapshot().name(error)))
     }
 

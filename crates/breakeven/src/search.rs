@@ -43,16 +43,15 @@ pub(crate) fn spawn(search: Search, devices: &Arc<Devices>) -> Option<JoinHandle
     spawned.ok()
 }
 
-/// How long an engine that is dropped waits at most for its search to leave a driver: what cannot be broken off there takes a moment, and
+/// How long an engine that is dropped waits at most for its threads to leave a driver: what cannot be broken off there takes a moment, and
 /// a driver that hangs is given up.
-const LEAVING: Duration = Duration::from_secs(5);
+pub(crate) const LEAVING: Duration = Duration::from_secs(5);
 /// How often it looks.
 const GLANCE: Duration = Duration::from_micros(200);
 
 /// Waits until the search has noticed that nobody needs it: NVIDIA's driver takes itself down when a process ends, and a thread that is
 /// in it then crashes.
-pub(crate) fn leave(search: JoinHandle<()>) {
-    let deadline = Deadline::after(LEAVING);
+pub(crate) fn leave(search: JoinHandle<()>, deadline: Deadline) {
     // The search holds devices for moments, and with the last tensor of one it may drop the engine.
     let is_own = search.thread().id() == std::thread::current().id();
     while !is_own && !search.is_finished() && !deadline.has_passed() {

@@ -283,48 +283,60 @@ impl Engine {
     pub(crate) fn vec_small<T: Element>(&self, tensor: &Tensor) -> Option<Result<Vec<T>>> {
         let found = self.find(tensor, true)?;
         if !found.is_apart(tensor) {
-            let kept = self.keep_found(tensor, &found);
+            let kept = self.keep_found(tensor, &found)?;
             return Some(kept.map(|(value, bytes)| value.elements(&bytes, |from, to| found.direct().copy(from, to))));
         }
         let mut all = vec![T::default(); tensor.spec().shape.elements()];
-        Some(self.fill(tensor, found, &mut all).map(|()| all))
+        self.fill(tensor, found, &mut all).map(|done| done.map(|()| all))
     }
 
     /// The elements of a tensor whose plan is known and runs in the host's memory, in memory that is as long; `None` for
     /// everything else.
     pub(crate) fn read_small<T: Element>(&self, tensor: &Tensor, out: &mut [T]) -> Option<Result<()>> {
         let found = self.find(tensor, true)?;
-        Some(self.fill(tensor, found, out))
+        self.fill(tensor, found, out)
     }
 
     /// Computes a tensor on the host whose plan is known and runs in the host's memory, and keeps its value; `None` for
     /// everything else.
     pub(crate) fn keep_small(&self, tensor: &Tensor) -> Option<Result<(Arc<Value>, HostBytes)>> {
         let found = self.find(tensor, true)?;
-        Some(self.keep_found(tensor, &found))
+        self.keep_found(tensor, &found)
     }
 
     /// A value that nothing else holds is computed straight into the caller's memory and not kept, unless a value of that plan
-    /// was ever wanted again.
-    fn fill<T: Element>(&self, tensor: &Tensor, found: Found, out: &mut [T]) -> Result<()> {
+    /// was ever wanted again. `None` where that failed, and another plan has to do it.
+    fn fill<T: Element>(&self, tensor: &Tensor, found: Found, out: &mut [T]) -> Option<Result<()>> {
         let straight = if found.is_apart(tensor) { T::bytes_mut(out) } else { None };
         let Some(straight) = straight else {
-            let (value, bytes) = self.keep_found(tensor, &found)?;
-            value.elements_into(&bytes, out, |from, to| found.direct().copy(from, to));
-            return Ok(());
+            let kept = self.keep_found(tensor, &found)?;
+            let copy = |from: &[u8], to: &mut [u8]| found.direct().copy(from, to);
+            return Some(kept.map(|(value, bytes)| value.elements_into(&bytes, out, copy)));
         };
         let run = || found.direct().run(&found.inputs(), &mut [Some(Lent::Write(straight))]);
         let done = found.known.planned.timed(found.side, run);
+        let done = self.unless_optional(&found, done);
         tensor.0.is_not_kept(found.known);
-        done.map_err(|error| self.name(error))
+        done
     }
 
-    fn keep_found(&self, tensor: &Tensor, found: &Found) -> Result<(Arc<Value>, HostBytes)> {
-        let kept = found.compute().map_err(|error| self.name(error))?;
+    fn keep_found(&self, tensor: &Tensor, found: &Found) -> Option<Result<(Arc<Value>, HostBytes)>> {
+        let kept = match self.unless_optional(found, found.compute())? {
+            Ok(kept) => kept,
+            Err(error) => return Some(Err(error)),
+        };
         let host = kept.host.clone();
         let value = Arc::new(found.value(tensor, kept));
         tensor.0.settle(value.clone());
-        Ok((value, host))
+        Some(Ok((value, host)))
+    }
+
+    /// `None` where a plan failed that another one can take the place of.
+    fn unless_optional<T>(&self, found: &Found, done: std::result::Result<T, ExecError>) -> Option<Result<T>> {
+        match done {
+            Err(_) if found.known.planned.failed(found.side) => None,
+            done => Some(done.map_err(|error| self.name(error))),
+        }
     }
 
     /// Computes a tensor whose plan is known and runs in the host's memory, and leaves it there; `None` for everything else.
@@ -332,9 +344,9 @@ impl Engine {
         let [tensor] = outputs else { return None };
         let found = self.find(tensor, false)?;
         let started = Instant::now();
-        let kept = match found.compute() {
+        let kept = match self.unless_optional(&found, found.compute())? {
             Ok(kept) => kept,
-            Err(error) => return Some(Err(self.name(error))),
+            Err(error) => return Some(Err(error)),
         };
         let elapsed = started.elapsed();
         tensor.0.settle(Arc::new(found.value(tensor, kept)));

@@ -81,6 +81,9 @@ impl Deciding<'_> {
         if self.market.asked_for(fused).is_some() {
             return self.market.reason_asked();
         }
+        if self.choice.is_probe {
+            return Reason::Probe;
+        }
         if self.choice.rejected.as_ref().is_some_and(|rejected| rejected[kernel] != self.choice.devices[kernel]) {
             return Reason::Guard;
         }

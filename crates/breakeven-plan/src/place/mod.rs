@@ -57,7 +57,7 @@ pub(crate) fn place(request: Request<'_>, program: &Program, barred: &Barred) ->
     model.run = offers.iter().map(|of| of.iter().map(|offer| Some(offer.as_ref().ok()?.seconds())).collect()).collect();
     join_writers(&mut model);
     let start = start(&market, program, &model, &offers)?;
-    let choice = choose(&Router::new(program, request.home), &model, request.machine, start);
+    let choice = choose(&Router::new(program, request.home), &model, request, start);
     let cost = |seconds, devices: &[DeviceId]| Cost { seconds, spread: spread(&offers, devices) };
     let predicted = cost(choice.seconds, &choice.devices);
     let alone = |device| vec![device; choice.devices.len()];
@@ -105,6 +105,8 @@ pub(crate) struct Choice {
     pub seconds: f64,
     /// The cheapest mix, where the guard preferred a single device.
     pub rejected: Option<Vec<DeviceId>>,
+    /// It was not chosen over anything.
+    pub is_probe: bool,
     /// The best of the other single devices, and what everything takes there.
     pub rival: Option<(DeviceId, f64)>,
 }
@@ -112,21 +114,30 @@ pub(crate) struct Choice {
 impl Choice {
     fn new(timed: Timed, rejected: Option<Timed>) -> Choice {
         let Timed { seconds, devices, turn } = timed;
-        Choice { devices, turn, seconds, rejected: rejected.map(|timed| timed.devices), rival: None }
+        Choice { devices, turn, seconds, rejected: rejected.map(|timed| timed.devices), is_probe: false, rival: None }
     }
 }
 
-/// The best of these that is another than what was chosen.
+/// The best of these that is another than what was chosen, on the host where that is not and elsewhere where it is: another GPU of the same
+/// kind says nothing new.
 fn rival(singles: &[Timed], chosen: &[DeviceId]) -> Option<(DeviceId, f64)> {
-    let best = singles.iter().filter(|timed| timed.devices != chosen).cloned().reduce(better)?;
+    let is_host = |devices: &[DeviceId]| devices.iter().all(|&device| device == DeviceId::HOST);
+    let other = || singles.iter().filter(|timed| timed.devices != chosen);
+    let unlike = other().filter(|timed| is_host(&timed.devices) != is_host(chosen)).cloned().reduce(better);
+    let best = unlike.or_else(|| other().cloned().reduce(better))?;
     Some((*best.devices.first()?, best.seconds))
 }
 
-fn choose(router: &Router<'_>, model: &Model, machine: &Machine<'_>, start: Vec<DeviceId>) -> Choice {
+fn choose(router: &Router<'_>, model: &Model, request: Request<'_>, start: Vec<DeviceId>) -> Choice {
+    let Request { machine, policy, .. } = request;
     let timed = |devices: Vec<DeviceId>| time(router, model, devices);
     let usable = usable(model);
     if usable.len() < 2 {
         return Choice::new(timed(start), None);
+    }
+    let probed = policy.probe.filter(|probe| usable.contains(probe)).and_then(|probe| alone(model, probe));
+    if let Some(probed) = probed {
+        return Choice { is_probe: true, ..Choice::new(timed(probed), None) };
     }
     let singles: Vec<Timed> = usable.iter().filter_map(|&device| alone(model, device)).map(timed).collect();
     let cuts: Vec<Timed> = cuts(model, &usable, &start).into_iter().map(timed).collect();

@@ -143,15 +143,11 @@ impl Market<'_> {
     pub fn asked_for(&self, fused: &Fused) -> Option<DeviceId> {
         let pinned = || fused.nodes.iter().find_map(|node| self.policy.pins.get(node)).copied();
         let frozen = || self.policy.frozen.as_ref().and_then(|frozen| frozen.device(&fused.nodes));
-        frozen().or_else(pinned).or(self.policy.pin).or(self.policy.probe)
+        frozen().or_else(pinned).or(self.policy.pin)
     }
 
     /// How insisting is called.
     pub fn reason_asked(&self) -> Reason {
-        match self.policy {
-            Policy { frozen: Some(_), .. } => Reason::Frozen,
-            Policy { pin: None, probe: Some(_), .. } => Reason::Probe,
-            _ => Reason::Pinned,
-        }
+        if self.policy.frozen.is_some() { Reason::Frozen } else { Reason::Pinned }
     }
 }
