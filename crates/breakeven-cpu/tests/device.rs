@@ -45,6 +45,7 @@ fn host_bytes_are_used_in_place_and_results_are_read_in_place() {
     assert_eq!(device.poll(ticket), Status::Done);
     let timing = device.wait(ticket, Deadline::after(Duration::ZERO)).expect("it is done");
     assert!(timing.kernel.is_some_and(|t| t > Duration::ZERO));
+    assert_eq!(timing.dispatch, None, "the call does the work");
     let result = device.export(&output).expect("in place");
     assert_eq!(floats(&result), [1.0, 0.0, 3.0]);
     // Neither the host's bytes nor exported ones may change any more.

@@ -80,7 +80,7 @@ pub(crate) fn submit(
     load.tape = Tape::new(gpu, binding, steps, (first, &load.uploads[..last.len()]));
     load.clock = if has_pass && binding.timed && load.tape.is_none() { gpu.staging.clock(gpu) } else { None };
     let index = send(gpu, &load, &whole, |encoder| encode(encoder, gpu, steps, &raws, &groups, (last.len(), &load)))?;
-    timing.dispatch = start.elapsed();
+    timing.dispatch = Some(start.elapsed());
     Ok(Submission { index, marks: whole, timing, bytes, load, held })
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn read(gpu: &Arc<Gpu>, buffer: &Buffer, part: Range<u64>, cell: &Rea
     let staging = gpu.staging.for_read(gpu, bytes)?;
     let load = Load { reads: vec![(cell.clone(), bytes, Some(staging.clone()))], ..Load::default() };
     let index = send(gpu, &load, &marks, |encoder| copy(encoder, (&raw.buffer, part.start), (&staging, 0), bytes))?;
-    let timing = Timing { dispatch: start.elapsed(), ..Timing::default() };
+    let timing = Timing { dispatch: Some(start.elapsed()), ..Timing::default() };
     Ok(Submission { index, marks, timing, bytes, load, held: binding.buffers })
 }
 
