@@ -78,7 +78,9 @@ impl<'a> Bound<'a> {
             let text = format!("{} bytes do not fit slot {slot} of {}", bytes.len(), memory.bytes());
             return Err(DeviceError::Driver(text));
         }
-        // SAFETY: the memory is the run's to write, and long enough; `bytes` are the host's, or lie in other memory of the run.
+        // SAFETY: `to` is the start of memory that is lent to this run alone, or that it holds for writing until it ends, and which is
+        // long enough. Neither holds `bytes`: those of an upload may lie in memory of the device only if that is frozen, which nobody
+        // holds for writing, and those of a copy were checked to lie in other memory. The steps of a run follow each other.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
     }
