@@ -105,6 +105,25 @@ fn a_map_may_write_where_it_reads_and_nothing_else_may() {
 }
 
 #[test]
+fn an_upload_or_a_copy_of_nothing_writes_nothing() {
+    let device = plain_device();
+    let exported = buffer(&*device, &bytes(&[1.0, 2.0]));
+    let seen = device.export(&exported).expect("in place");
+    let upload = SegmentStep::Upload { upload: 0, slot: 0 };
+    let bring = |step: SegmentStep, given: &[u8]| {
+        let work = device.prepare(&Segment { steps: vec![step] }).expect("it is supported");
+        let uploads = vec![HostBytes::from_vec(given.to_vec())];
+        let buffers = vec![exported.clone(), buffer(&*device, &bytes(&[3.0, 4.0]))];
+        device.submit(&work, Binding { buffers, uploads, ..Binding::default() }, Lane::Compute, &[])
+    };
+    assert!(bring(upload.clone(), &[]).is_ok());
+    assert!(bring(SegmentStep::Copy { from: 1, to: 0, bytes: 0 }, &[]).is_ok());
+    assert!(bring(upload, &[0; 4]).is_err(), "exported memory is not written");
+    assert!(bring(SegmentStep::Copy { from: 1, to: 0, bytes: 4 }, &[]).is_err());
+    assert_eq!(floats(&seen), [1.0, 2.0]);
+}
+
+#[test]
 fn wrong_bindings_are_errors() {
     let device = plain_device();
     let small = buffer(&*device, &bytes(&[1.0]));
