@@ -25,6 +25,7 @@ mod staging;
 mod straight;
 mod submit;
 mod tape;
+mod texts;
 mod wgsl;
 
 pub use backend::{Limits, WgpuBackend, WgpuOptions};
