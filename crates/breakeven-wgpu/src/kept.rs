@@ -100,7 +100,7 @@ impl KeptPipelines {
         let file = KeptFile::new(&self.0.folder, &key(info)?);
         let data = file.load(self.0.most_bytes).unwrap_or_else(|why| self.ignore(why));
         // SAFETY: the bytes are those that `get_data` returned on this adapter with this driver: the file says of which they are, how
-        // long they are and what they sum up to. On Unix a file or folder that others may write to is refused; elsewhere the user's
+        // long they are and what they sum up to. On Unix a file or folder of another user, or that others may write to, is refused; elsewhere the user's
         // cache folder is trusted to be theirs, as the system makes it. wgpu and the driver then look at headers of
         // their own, and begin anew where these do not fit.
         let make = || unsafe {
