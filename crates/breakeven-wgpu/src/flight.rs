@@ -235,7 +235,9 @@ impl Landed {
         }
         let start = Instant::now();
         for Staged { bytes, buffer, .. } in self.load.uploads {
-            buffer.into_iter().for_each(|buffer| gpu.staging.put_write(bytes, buffer, gpu.now()));
+            if let Some(buffer) = buffer {
+                gpu.staging.put_write(bytes, buffer, gpu.now());
+            }
         }
         let mut timing = self.timing;
         if let Some(clock) = self.load.clock {

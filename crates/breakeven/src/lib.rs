@@ -34,6 +34,7 @@ mod evaluate;
 mod failure;
 mod folded;
 #[cfg(feature = "ndarray")]
+mod inside;
 mod interop;
 mod mapped;
 mod maps;

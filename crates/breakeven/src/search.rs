@@ -2,10 +2,8 @@
 
 use std::fmt;
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use breakeven_device::{Backend, Copier, Deadline, Device, DeviceError, DeviceInfo, DeviceKind};
+use breakeven_device::{Backend, Copier, Device, DeviceError, DeviceInfo, DeviceKind};
 use breakeven_plan::{DeviceId, DeviceProfile, Profile, Trust};
 use breakeven_wgpu::{Graphics, KeptPipelines, Limits, WgpuBackend, WgpuOptions, first_failure};
 
@@ -32,35 +30,12 @@ pub(crate) struct Search {
 }
 
 /// Search on a thread of its own. An engine that is dropped meanwhile is not kept alive.
-pub(crate) fn spawn(search: Search, devices: &Arc<Devices>) -> Option<JoinHandle<()>> {
+pub(crate) fn spawn(search: Search, devices: &Arc<Devices>) {
     let held = Arc::downgrade(devices);
-    let thread = std::thread::Builder::new().name("breakeven-search".to_owned());
-    let spawned = thread.spawn(move || search.run_and_report(&held));
-    if let Err(error) = &spawned {
+    let spawned = devices.inside.spawn("breakeven-search", move || search.run_and_report(&held));
+    if let Err(error) = spawned {
         devices.note(format!("GPUs could not be looked for: the system refused a thread ({error})"));
         devices.search_ended();
-    }
-    spawned.ok()
-}
-
-/// How long an engine that is dropped waits at most for its search to leave a driver: what cannot be broken off there takes a moment, and
-/// a driver that hangs is given up.
-const LEAVING: Duration = Duration::from_secs(5);
-/// How often it looks.
-const GLANCE: Duration = Duration::from_micros(200);
-
-/// Waits until the search has noticed that nobody needs it: NVIDIA's driver takes itself down when a process ends, and a thread that is
-/// in it then crashes.
-pub(crate) fn leave(search: JoinHandle<()>) {
-    let deadline = Deadline::after(LEAVING);
-    // The search holds devices for moments, and with the last tensor of one it may drop the engine.
-    let is_own = search.thread().id() == std::thread::current().id();
-    while !is_own && !search.is_finished() && !deadline.has_passed() {
-        std::thread::sleep(GLANCE);
-    }
-    if search.is_finished() {
-        // What is left of it is its end. A panic was told where it was caught.
-        drop(search.join());
     }
 }
 
@@ -78,7 +53,7 @@ impl Search {
 
     fn run(&self, devices: &Weak<Devices>) {
         let mut opened = false;
-        for backend in &self.backends {
+        for backend in self.backends.iter().filter(|_| is_wanted(devices)) {
             opened |= self.open_all(backend, devices);
         }
         if self.gpus && is_wanted(devices) {
@@ -195,7 +170,7 @@ impl Search {
     }
 }
 
-fn is_wanted(devices: &Weak<Devices>) -> bool {
+pub(crate) fn is_wanted(devices: &Weak<Devices>) -> bool {
     devices.upgrade().is_some_and(|devices| devices.is_wanted())
 }
 
