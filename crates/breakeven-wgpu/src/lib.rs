@@ -34,4 +34,4 @@ pub use device::WgpuDevice;
 pub use graphics::Graphics;
 pub use kept::{KeptCounters, KeptPipelines};
 pub use kernels::compile_custom;
-pub use self_test::{SelfTestVerdict, first_failure, self_test};
+pub use self_test::{SelfTestVerdict, pass_self_test, self_test};

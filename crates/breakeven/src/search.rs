@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use breakeven_device::{Backend, Copier, Device, DeviceError, DeviceInfo, DeviceKind};
 use breakeven_plan::{DeviceId, DeviceProfile, Profile, Trust};
-use breakeven_wgpu::{Graphics, KeptPipelines, Limits, WgpuBackend, WgpuOptions, first_failure};
+use breakeven_wgpu::{Graphics, KeptPipelines, Limits, WgpuBackend, WgpuOptions, pass_self_test};
 
 use crate::calibrate::{self, Effort};
 use crate::devices::{Devices, Entry};
@@ -114,6 +114,7 @@ impl Search {
         let entry = match closed {
             Some(why) => Entry::unusable(name, info.clone(), why),
             None => match backend.open(index).and_then(|d| Ok((self.tested(&d, devices)?, d))) {
+                Err(DeviceError::Cancelled) => return false,
                 Ok((profile, device)) => {
                     let opener = Opener { backend: backend.clone(), index };
                     Entry::ready(name, device, profile).opened_by(opener)
@@ -136,10 +137,7 @@ impl Search {
     fn tested(&self, device: &Arc<dyn Device>, devices: &Weak<Devices>) -> Result<DeviceProfile, DeviceError> {
         let (info, go_on) = (device.info(), || is_wanted(devices));
         if info.kind != DeviceKind::Software && calibrate::known(self.stored.as_ref(), info).is_none() {
-            let failed = first_failure(&**device, &go_on).and_then(|v| Some((v.name, v.failure?)));
-            if let Some((name, why)) = failed {
-                return Err(DeviceError::Driver(format!("it failed its self-test: {name}: {why}")));
-            }
+            pass_self_test(&**device, &go_on)?;
         }
         self.profile(device, &go_on)
     }
@@ -161,8 +159,8 @@ impl Search {
         let Some(devices) = devices.upgrade().filter(|devices| devices.is_wanted()) else { return };
         match measured {
             Some(Ok(profile)) => devices.measured(DeviceId::HOST, profile),
+            Some(Err(DeviceError::Cancelled)) | None => {}
             Some(Err(error)) => devices.note(format!("the CPU could not be measured: {error}")),
-            None => {}
         }
         if let Some(Err(why)) = self.file.as_ref().map(|f| f.save(&devices.profile())) {
             devices.note(why);
