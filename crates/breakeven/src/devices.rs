@@ -13,6 +13,7 @@ use crate::inside::Inside;
 use crate::record::Record;
 use crate::recovery::Opener;
 use crate::search::{self, Search};
+use crate::stale::Keepers;
 use crate::{DeviceReport, Error, calibrate};
 
 /// How a device stands.
@@ -82,6 +83,8 @@ pub(crate) struct Devices {
     /// The search waits for a reason to begin: as in the registry.
     is_waiting: AtomicBool,
     changed: Condvar,
+    /// Who keeps plans for the devices as they were.
+    pub keepers: Keepers,
     /// Threads that look for devices, open them again, or compile for them beside the work of the callers.
     pub inside: Inside,
     /// One of the last kind is under way.
@@ -164,6 +167,7 @@ impl Devices {
             version: AtomicU64::new(0),
             is_waiting,
             changed: Condvar::new(),
+            keepers: Keepers::default(),
             inside: Inside::default(),
             is_beside: Arc::default(),
             is_left: AtomicBool::new(false),
@@ -232,7 +236,7 @@ impl Devices {
 
     /// Which devices there are: it grows with every change.
     pub fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
+        self.version.load(Ordering::SeqCst)
     }
 
     pub fn snapshot(&self) -> Snapshot {
@@ -331,9 +335,12 @@ impl Devices {
         let answer = change(&mut registry);
         registry.names = names(&registry.entries);
         registry.version += 1;
-        self.version.store(registry.version, Ordering::Release);
+        let version = registry.version;
+        // Whoever keeps a plan looks at it afterwards, or is found below.
+        self.version.store(version, Ordering::SeqCst);
         drop(registry);
         self.changed.notify_all();
+        self.keepers.drop_stale(version);
         answer
     }
 

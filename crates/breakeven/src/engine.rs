@@ -24,7 +24,7 @@ pub struct Engine(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
     pub devices: Arc<Devices>,
-    pub plans: Plans,
+    pub plans: Arc<Plans>,
     pub options: EngineOptions,
     /// Bytes that computing on the CPU may hold at once.
     pub memory_limit: Option<u64>,

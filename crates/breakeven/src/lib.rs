@@ -59,6 +59,7 @@ mod scatter;
 mod search;
 mod settings;
 mod small;
+mod stale;
 mod stream;
 mod tensor;
 mod trace;

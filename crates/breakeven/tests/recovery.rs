@@ -2,9 +2,10 @@
 
 mod sim;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use breakeven::{Deadline, DeviceError, DeviceState, Error, Tensor};
+use breakeven::{Deadline, DeviceError, DeviceState, Draft, Error, Tensor};
 use breakeven_device::sim::{Fault, SimOptions, SimSpeed};
 use breakeven_device::{Device, DeviceKind};
 use breakeven_ir::Class;
@@ -100,6 +101,29 @@ fn a_device_that_passes_its_self_test_after_a_loss_is_used() {
     assert!(asked > 0, "it was asked before it was used");
     assert!(run(&driven).is_empty());
     assert!(driven.backend.opened(0)[2].submits() > asked);
+}
+
+/// Plans hold the devices that they were made for: those of the engine, of a program, and of small graphs.
+#[test]
+fn a_device_that_was_retired_is_held_by_no_plan() {
+    for fault in [Fault::LostAt(6), Fault::HangAt(6)] {
+        let driven = Driven::new(&[&[fault], &[]]);
+        let x = driven.engine.tensor(&[1.0, 2.0, 3.0], [3]);
+        let draft = Draft::new(&[&x]).unwrap();
+        let program = draft.finish(&[&(&draft.stand_ins()[0] * 2.0)]).unwrap();
+        assert_eq!(program.call(&[&x]).unwrap()[0].to_vec::<f32>().unwrap(), [2.0, 4.0, 6.0]);
+        assert!(driven.backend.opened(0)[0].submits() > 0, "the program ran there");
+        for n in (1..20).take_while(|_| driven.gpu().reopened == 0) {
+            let ones = driven.engine.from_vec(vec![1.0f32; n], [n]) + 1.0;
+            assert_eq!(ones.to_vec::<f32>().unwrap(), vec![2.0; n]);
+            driven.settle();
+        }
+        assert_eq!(driven.gpu().reopened, 1, "{fault:?}");
+        let opened = driven.backend.opened(0);
+        assert_eq!(Arc::strong_count(&opened[0]), 2, "{fault:?}: the backend's list and this one");
+        assert_eq!(program.call(&[&x]).unwrap()[0].to_vec::<f32>().unwrap(), [2.0, 4.0, 6.0]);
+        assert!(opened[1].submits() > 0, "the program goes on");
+    }
 }
 
 /// A card that was measured before, with these faults at each of its openings.
