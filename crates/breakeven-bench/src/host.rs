@@ -69,7 +69,7 @@ pub fn parts(engine: &Engine, device: DeviceId) -> Result<()> {
             result.read_into(&mut out, Deadline::after(Duration::from_mins(1)))?;
             let copied = begun.elapsed().saturating_sub(fetched);
             let timing = report.submissions[0].1;
-            rows.push([timing.upload, timing.dispatch, timing.wait, fetched, copied]);
+            rows.push([timing.upload, timing.dispatch.unwrap_or_default(), timing.wait, fetched, copied]);
         }
         let quartile =
             |part: usize| Samples::new(rows.iter().map(|r| r[part]).collect()).lower_quartile().as_secs_f64() * 1e6;

@@ -46,6 +46,9 @@ fn what_the_submission_took_stands_in_a_column_of_its_own() {
     let dispatch: Vec<u64> = samples.iter().filter_map(|sample| sample.dispatch_ns).collect();
     assert!(!dispatch.is_empty());
     assert!(dispatch.iter().all(|ns| *ns < 1_000_000), "{dispatch:?}");
+    let (_, on_cpu) = measured(None, &task(Mode::Host, "cpu"));
+    let in_parts = on_cpu.iter().filter(|sample| sample.flags.has(Flag::InParts)).count();
+    assert!(in_parts > 0 && on_cpu.iter().all(|sample| sample.dispatch_ns.is_none()), "the CPU submits nothing");
 }
 
 #[test]

@@ -213,32 +213,22 @@ impl CpuMemory {
         matches!(self.home, Home::Pool { .. })
     }
 
-    /// Reserves it for reading, until [`CpuMemory::let_go`]. Fails where somebody is writing.
-    pub fn hold_to_read(&self) -> Result<()> {
-        if self.users.fetch_add(1, Ordering::Acquire) & WRITER == 0 {
-            return Ok(());
-        }
-        self.let_go(false);
-        Err(in_use("read while it is written"))
+    /// Reserves it for reading. Fails where somebody is writing.
+    pub fn hold_to_read(&self) -> Result<Hold<'_>> {
+        // Counted before it is looked at; the hold of a reader that is turned away uncounts it.
+        let is_written = self.users.fetch_add(1, Ordering::Acquire) & WRITER != 0;
+        let hold = Hold { memory: self, is_written: false };
+        if is_written { Err(in_use("read while it is written")) } else { Ok(hold) }
     }
 
-    /// Reserves it for writing, until [`CpuMemory::let_go`]. Fails where somebody uses it, or it is the host's.
-    pub fn hold_to_write(&self) -> Result<()> {
+    /// Reserves it for writing. Fails where somebody uses it, or it is the host's.
+    pub fn hold_to_write(&self) -> Result<Hold<'_>> {
         if !self.is_pooled() {
             return Err(read_only());
         }
         let held = self.users.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed);
-        held.map(drop).map_err(|_| in_use("written while it is in use, or after it was exported"))
-    }
-
-    /// Gives up what one call reserved.
-    pub fn let_go(&self, is_written: bool) {
-        if is_written {
-            // Readers that were turned away may still be counted.
-            self.users.fetch_and(!WRITER, Ordering::Release);
-        } else {
-            self.users.fetch_sub(1, Ordering::Release);
-        }
+        let hold = |_| Hold { memory: self, is_written: true };
+        held.map(hold).map_err(|_| in_use("written while it is in use, or after it was exported"))
     }
 
     /// Its bytes change: nothing that was made of them holds any longer.
@@ -267,7 +257,8 @@ impl CpuMemory {
 
     /// Marks it as read for good, and gives its bytes.
     pub fn freeze(&self) -> Result<()> {
-        self.hold_to_read()
+        // A reader that never lets go.
+        self.hold_to_read().map(std::mem::forget)
     }
 
     /// All bytes that its holder asked for.
@@ -284,6 +275,38 @@ impl CpuMemory {
         match &self.home {
             Home::Pool { bytes, .. } => (*bytes as usize).min(self.bytes()),
             Home::Host(_) => self.bytes(),
+        }
+    }
+}
+
+/// Memory that is reserved for reading or for writing until this is dropped. Nothing else reserves memory or gives it up, so that
+/// nobody gives up what another reserved, or otherwise than it was reserved.
+#[derive(Debug)]
+pub(crate) struct Hold<'a> {
+    memory: &'a CpuMemory,
+    is_written: bool,
+}
+
+impl<'a> Hold<'a> {
+    /// What it reserves.
+    pub fn memory(&self) -> &'a CpuMemory {
+        self.memory
+    }
+
+    /// It may be written.
+    pub fn is_written(&self) -> bool {
+        self.is_written
+    }
+}
+
+impl Drop for Hold<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_written {
+            // Readers that were turned away may still be counted.
+            self.memory.users.fetch_and(!WRITER, Ordering::Release);
+        } else {
+            self.memory.users.fetch_sub(1, Ordering::Release);
         }
     }
 }

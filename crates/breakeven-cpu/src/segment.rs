@@ -22,7 +22,7 @@ const FEW: usize = 8;
 #[derive(Debug)]
 pub(crate) struct CpuSegment {
     steps: Vec<Step>,
-    /// Slots of its steps, the written ones first.
+    /// Slots of its steps, the written ones first, where every upload brings something.
     uses: Vec<Use>,
 }
 
@@ -78,7 +78,9 @@ impl<'a> Bound<'a> {
             let text = format!("{} bytes do not fit slot {slot} of {}", bytes.len(), memory.bytes());
             return Err(DeviceError::Driver(text));
         }
-        // SAFETY: the memory is the run's to write, and long enough; `bytes` are the host's, or lie in other memory of the run.
+        // SAFETY: `to` is the start of memory that is lent to this run alone, or that it holds for writing until it ends, and which is
+        // long enough. Neither holds `bytes`: those of an upload may lie in memory of the device only if that is frozen, which nobody
+        // holds for writing, and those of a copy were checked to lie in other memory. The steps of a run follow each other.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
     }
@@ -133,7 +135,12 @@ impl CpuSegment {
             })
         };
         let steps = segment.steps.iter().map(step).collect::<Result<_>>()?;
-        Ok(CpuSegment { steps, uses: uses(segment) })
+        Ok(CpuSegment::of(steps))
+    }
+
+    fn of(steps: Vec<Step>) -> CpuSegment {
+        let uses = uses(&steps, &|_| false);
+        CpuSegment { steps, uses }
     }
 
     /// Runs all steps over what a submission binds, which is reserved meanwhile. Reserving it counts with the steps: a look at the
@@ -142,7 +149,12 @@ impl CpuSegment {
         let start = Instant::now();
         // Filled in place: what is moved about costs more than what is reserved.
         let mut bound = Bound { memory: Slots::default(), uploads: &binding.uploads, reads: &binding.reads };
-        bound.memory.reserve(&binding.buffers, &self.uses)?;
+        let is_empty = |upload: usize| binding.uploads.get(upload).is_some_and(|bytes| bytes.is_empty());
+        if binding.uploads.iter().any(|bytes| bytes.is_empty()) {
+            bound.memory.reserve(&binding.buffers, &uses(&self.steps, &is_empty))?;
+        } else {
+            bound.memory.reserve(&binding.buffers, &self.uses)?;
+        }
         match &binding.recorder {
             None => self.run(machine, &bound, start),
             Some(recorder) => self.run_recorded(machine, &bound, recorder),
@@ -326,20 +338,23 @@ impl Place {
 }
 
 /// The slots of all steps, the written ones first: memory that stands in two slots is reserved for writing where one is written.
-fn uses(segment: &Segment) -> Vec<Use> {
+/// What brings no bytes writes nothing.
+fn uses(steps: &[Step], is_empty: &dyn Fn(usize) -> bool) -> Vec<Use> {
     let mut written: BTreeMap<usize, bool> = BTreeMap::new();
     let mut take = |slot: usize, is_written: bool| *written.entry(slot).or_default() |= is_written;
-    for step in &segment.steps {
+    for step in steps {
         match step {
-            SegmentStep::Upload { slot, .. } => take(*slot, true),
-            SegmentStep::Copy { from, to, .. } => {
+            Step::Upload { upload, .. } if is_empty(*upload) => {}
+            Step::Copy { bytes: 0, .. } => {}
+            Step::Upload { slot, .. } => take(*slot, true),
+            Step::Copy { from, to, .. } => {
                 take(*from, false);
                 take(*to, from != to);
             }
-            SegmentStep::Download { slot, .. } => take(*slot, false),
-            SegmentStep::Launch(launch) => {
-                launch.inputs.iter().for_each(|&slot| take(slot, false));
-                launch.outputs.iter().for_each(|&slot| take(slot, true));
+            Step::Download { slot, .. } => take(*slot, false),
+            Step::Launch(launch) => {
+                let slots = launch.places.iter().map(|place| place.slot).enumerate();
+                slots.for_each(|(at, slot)| take(slot, at >= launch.inputs));
             }
         }
     }

@@ -3,7 +3,7 @@
 use breakeven_device::{Buffer, Derived, DeviceError, HostBytes, Result};
 use smallvec::SmallVec;
 
-use crate::memory::{CpuMemory, in_use, read_only};
+use crate::memory::{CpuMemory, Hold, in_use, read_only};
 
 /// Memory that a slot of a segment stands for, and how the run may use it until this is dropped.
 #[derive(Debug)]
@@ -15,15 +15,15 @@ pub(crate) struct Slot<'a> {
 }
 
 /// Who holds the bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum Owner<'a> {
     /// Somebody who lent them to this run alone.
     Lender,
     /// The same, who can tell whether they ever change.
     Host(&'a HostBytes),
-    /// Memory of the device, which this slot reserved.
-    Reserved(&'a CpuMemory),
-    /// Memory of the device, which another slot of the run reserved.
+    /// Memory of the device, which this slot reserves.
+    Reserved(Hold<'a>),
+    /// Memory of the device, which another slot of the run reserves, for writing where this one may be written.
     Known(&'a CpuMemory),
 }
 
@@ -78,15 +78,16 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Reserves what `uses` names, the written slots first, until these slots are dropped. Fails where somebody else uses it.
+    /// Reserves what `uses` names, each slot once and the written ones first, until these slots are dropped. Fails where somebody
+    /// else uses it.
     pub fn reserve(&mut self, buffers: &'a [Buffer], uses: &[Use]) -> Result<()> {
         self.0.resize_with(buffers.len(), || None);
         for &Use { slot, is_written } in uses {
             let Some(memory) = buffers.get(slot).and_then(Buffer::memory::<CpuMemory>) else { continue };
             let reserved = if is_written { memory.hold_to_write() } else { memory.hold_to_read() };
             let owner = match reserved {
-                Ok(()) => Owner::Reserved(memory),
-                Err(_) if self.holds(memory) => Owner::Known(memory),
+                Ok(hold) => Owner::Reserved(hold),
+                Err(_) if self.holds(memory, is_written) => Owner::Known(memory),
                 Err(error) => return Err(error),
             };
             self.0[slot] = Some(Slot { start: memory.start(), bytes: memory.bytes(), is_writable: is_written, owner });
@@ -94,10 +95,10 @@ impl<'a> Slots<'a> {
         Ok(())
     }
 
-    /// One of these slots reserved `memory`.
-    fn holds(&self, memory: &CpuMemory) -> bool {
-        let is_it = |slot: &Slot<'_>| matches!(slot.owner, Owner::Reserved(held) if std::ptr::eq(held, memory));
-        self.0.iter().flatten().any(is_it)
+    /// One of these slots reserves `memory`, and for writing where it is to be written.
+    fn holds(&self, memory: &CpuMemory, is_written: bool) -> bool {
+        let is_it = |hold: &Hold<'_>| std::ptr::eq(hold.memory(), memory) && hold.is_written() >= is_written;
+        self.0.iter().flatten().any(|slot| matches!(&slot.owner, Owner::Reserved(hold) if is_it(hold)))
     }
 }
 
@@ -141,7 +142,7 @@ impl<'a> Slot<'a> {
         if !self.is_writable {
             return Err(Refusal::ReadOnly);
         }
-        if let Owner::Reserved(memory) | Owner::Known(memory) = self.owner {
+        if let Some(memory) = self.memory() {
             memory.forget_derived();
         }
         Ok(self.start)
@@ -150,10 +151,21 @@ impl<'a> Slot<'a> {
     /// What was made of its bytes as they are now, and where among the bytes that this is kept with they start; `None` for bytes
     /// that others may write meanwhile.
     pub fn derived(&self) -> Option<(&'a Derived, usize)> {
-        match self.owner {
+        match &self.owner {
             Owner::Lender => None,
             Owner::Host(bytes) => bytes.derived(),
-            Owner::Reserved(memory) | Owner::Known(memory) => memory.derived(),
+            Owner::Reserved(hold) => hold.memory().derived(),
+            Owner::Known(memory) => memory.derived(),
+        }
+    }
+
+    /// The device's memory that it is, where it is that.
+    #[inline]
+    fn memory(&self) -> Option<&'a CpuMemory> {
+        match &self.owner {
+            Owner::Reserved(hold) => Some(hold.memory()),
+            Owner::Known(memory) => Some(memory),
+            Owner::Lender | Owner::Host(_) => None,
         }
     }
 
@@ -162,14 +174,6 @@ impl<'a> Slot<'a> {
     pub fn apart_from(&self, output: &Slot<'_>) -> std::result::Result<(), Refusal> {
         let is_same = self.start == output.start && self.bytes > 0 && output.bytes > 0;
         if is_same { Err(Refusal::Written) } else { Ok(()) }
-    }
-}
-
-impl Drop for Slot<'_> {
-    fn drop(&mut self) {
-        if let Owner::Reserved(memory) = self.owner {
-            memory.let_go(self.is_writable);
-        }
     }
 }
 
@@ -218,6 +222,15 @@ mod tests {
         assert!(reserve(&buffers, &READ).is_ok(), "two may read it");
         assert!(reserve(&buffers, &WRITE).is_err(), "the other run reads it");
         drop(readers);
+        assert!(is_free(&memory));
+    }
+
+    #[test]
+    fn who_reserved_memory_for_reading_gets_no_slot_to_write_it() {
+        let store = Store::new(&CpuOptions::default());
+        let memory = store.alloc(100).expect("it is small");
+        let buffers = [memory.clone(), memory.clone()];
+        assert!(reserve(&buffers, &[READ[0], WRITE[0]]).is_err(), "others may read it too");
         assert!(is_free(&memory));
     }
 

@@ -45,6 +45,7 @@ fn host_bytes_are_used_in_place_and_results_are_read_in_place() {
     assert_eq!(device.poll(ticket), Status::Done);
     let timing = device.wait(ticket, Deadline::after(Duration::ZERO)).expect("it is done");
     assert!(timing.kernel.is_some_and(|t| t > Duration::ZERO));
+    assert_eq!(timing.dispatch, None, "the call does the work");
     let result = device.export(&output).expect("in place");
     assert_eq!(floats(&result), [1.0, 0.0, 3.0]);
     // Neither the host's bytes nor exported ones may change any more.
@@ -101,6 +102,25 @@ fn a_map_may_write_where_it_reads_and_nothing_else_may() {
     flipped.inputs[0].layout = Layout::dense([3]).slice(0, 2, 3, -1);
     let work = prepare(&device, Kernel::Map(flipped), &[0], 1);
     assert!(submit(&device, &work, &[y.clone(), y]).is_err());
+}
+
+#[test]
+fn an_upload_or_a_copy_of_nothing_writes_nothing() {
+    let device = plain_device();
+    let exported = buffer(&*device, &bytes(&[1.0, 2.0]));
+    let seen = device.export(&exported).expect("in place");
+    let upload = SegmentStep::Upload { upload: 0, slot: 0 };
+    let bring = |step: SegmentStep, given: &[u8]| {
+        let work = device.prepare(&Segment { steps: vec![step] }).expect("it is supported");
+        let uploads = vec![HostBytes::from_vec(given.to_vec())];
+        let buffers = vec![exported.clone(), buffer(&*device, &bytes(&[3.0, 4.0]))];
+        device.submit(&work, Binding { buffers, uploads, ..Binding::default() }, Lane::Compute, &[])
+    };
+    assert!(bring(upload.clone(), &[]).is_ok());
+    assert!(bring(SegmentStep::Copy { from: 1, to: 0, bytes: 0 }, &[]).is_ok());
+    assert!(bring(upload, &[0; 4]).is_err(), "exported memory is not written");
+    assert!(bring(SegmentStep::Copy { from: 1, to: 0, bytes: 4 }, &[]).is_err());
+    assert_eq!(floats(&seen), [1.0, 2.0]);
 }
 
 #[test]

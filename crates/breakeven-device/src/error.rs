@@ -44,6 +44,9 @@ pub enum DeviceError {
         /// What the panic said.
         message: String,
     },
+    /// Nobody waits for the result any more, so what was begun for it was broken off; the device is fine.
+    #[error("broken off: nobody waits for the result any more")]
+    Cancelled,
     /// The driver refused for a reason of its own.
     #[error("the driver refused: {0}")]
     Driver(String),

@@ -7,8 +7,8 @@ use std::time::Duration;
 pub struct Timing {
     /// Moving host bytes to the device.
     pub upload: Duration,
-    /// Encoding and submitting, on the host.
-    pub dispatch: Duration,
+    /// Encoding and submitting, on the host; `None` where there is no such part: the CPU does the work in the call itself.
+    pub dispatch: Option<Duration>,
     /// Kernels, as the device tells; `None` where it does not, or was not asked to.
     pub kernel: Option<Duration>,
     /// Moving results to the host.

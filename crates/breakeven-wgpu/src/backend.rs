@@ -45,6 +45,10 @@ pub struct WgpuOptions {
     pub lend_from: u64,
     /// Bytes that may be lent; beyond them, reads are copied.
     pub lent_bytes: u64,
+    /// Pipelines that are kept for who asks for them next; those that a prepared segment holds may be more.
+    pub pipelines: usize,
+    /// Bytes of their texts together.
+    pub pipeline_text_bytes: u64,
     /// Bytes of an upload that are staged and sent at a time, so that the device fetches them while the next are staged.
     pub chunk_bytes: u64,
     /// Who copies between the host's memory and staging memory.
@@ -75,6 +79,9 @@ impl Default for WgpuOptions {
             // that the next read has to do without.
             lend_from: 64 << 10,
             lent_bytes: 1 << 30,
+            // Several times what a large model needs, each of some tens of kilobytes.
+            pipelines: 512,
+            pipeline_text_bytes: 16 << 20,
             // At the 55 GB/s of the fastest links such a piece takes 300 us, several times what a submission does, and its first
             // one is a small part of an upload that is worth cutting.
             chunk_bytes: 16 << 20,

@@ -23,6 +23,12 @@ pub struct Counters {
     pub staging: u64,
     /// Pipelines compiled.
     pub pipelines: u64,
+    /// Pipelines that are kept now for who asks for them next.
+    pub pipelines_kept: u64,
+    /// Pipelines that were let go for others.
+    pub pipelines_let_go: u64,
+    /// Bytes of the texts of those that are kept: drivers do not tell how much they hold.
+    pub pipeline_text_bytes: u64,
     /// Bind groups made.
     pub bind_groups: u64,
 }
@@ -53,6 +59,7 @@ impl Counts {
             staging: self.staging.load(Relaxed),
             pipelines: self.pipelines.load(Relaxed),
             bind_groups: self.bind_groups.load(Relaxed),
+            ..Counters::default()
         }
     }
 }

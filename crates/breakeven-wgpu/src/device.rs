@@ -64,14 +64,15 @@ impl WgpuDevice {
             .map_err(|panic| refused(panic_text(panic.as_ref())))?
             .ok_or_else(|| refused("the driver does not answer at once".to_owned()))?
             .map_err(|e| refused(e.to_string()))?;
+        let pipelines = Pipelines::new(&options);
         let gpu = Gpu::new((instance, adapter), opened, info.kind, options);
         let caps = adapter::caps(&gpu.limits);
-        Ok(WgpuDevice { info, caps, flight: Mutex::default(), pipelines: Pipelines::default(), gpu: Arc::new(gpu) })
+        Ok(WgpuDevice { info, caps, flight: Mutex::default(), pipelines, gpu: Arc::new(gpu) })
     }
 
     /// What it did so far.
     pub fn counters(&self) -> Counters {
-        self.gpu.counts.read(self.gpu.staging.loans.bytes())
+        self.pipelines.count(self.gpu.counts.read(self.gpu.staging.loans.bytes()))
     }
 
     /// Gives the device up as if it were lost, for tests of what happens then.

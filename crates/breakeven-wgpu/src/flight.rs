@@ -97,7 +97,8 @@ pub(crate) struct Staged {
     pub slot: usize,
     pub at: u64,
     pub bytes: u64,
-    pub buffer: wgpu::Buffer,
+    /// None where there are no bytes.
+    pub buffer: Option<wgpu::Buffer>,
 }
 
 /// All submissions of a device.
@@ -234,7 +235,9 @@ impl Landed {
         }
         let start = Instant::now();
         for Staged { bytes, buffer, .. } in self.load.uploads {
-            gpu.staging.put_write(bytes, buffer, gpu.now());
+            if let Some(buffer) = buffer {
+                gpu.staging.put_write(bytes, buffer, gpu.now());
+            }
         }
         let mut timing = self.timing;
         if let Some(clock) = self.load.clock {

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -100,7 +100,7 @@ impl KeptPipelines {
         let file = KeptFile::new(&self.0.folder, &key(info)?);
         let data = file.load(self.0.most_bytes).unwrap_or_else(|why| self.ignore(why));
         // SAFETY: the bytes are those that `get_data` returned on this adapter with this driver: the file says of which they are, how
-        // long they are and what they sum up to. On Unix a file or folder that others may write to is refused; elsewhere the user's
+        // long they are and what they sum up to. On Unix a file or folder of another user, or that others may write to, is refused; elsewhere the user's
         // cache folder is trusted to be theirs, as the system makes it. wgpu and the driver then look at headers of
         // their own, and begin anew where these do not fit.
         let make = || unsafe {
@@ -120,6 +120,8 @@ impl KeptPipelines {
             verdict: verdict.clone(),
             file,
             new: AtomicU64::new(0),
+            all: AtomicU64::new(0),
+            is_full: AtomicBool::new(false),
             kept: self.clone(),
         };
         let opened = Arc::new(opened);
@@ -156,21 +158,43 @@ pub(crate) struct DriverCache {
     file: KeptFile,
     /// Pipelines made since it was last written.
     new: AtomicU64,
+    /// Pipelines made since it was opened.
+    all: AtomicU64,
+    /// It holds more than may be kept, and gets no more: drivers let nothing go of what they were given.
+    is_full: AtomicBool,
     kept: KeptPipelines,
 }
 
+/// After how many pipelines a driver is asked how much it holds, which it copies to answer.
+const LOOKED_AT: u64 = 64;
+
 impl DriverCache {
-    /// Makes a pipeline with it, and counts that.
+    /// Makes a pipeline with it, unless it is full, and counts that.
     pub fn make<T>(cache: Option<&DriverCache>, make: impl FnOnce(Option<&wgpu::PipelineCache>) -> T) -> T {
         let start = Instant::now();
+        let cache = cache.filter(|cache| !cache.is_full.load(Relaxed));
         let made = make(cache.map(|cache| &cache.cache));
         if let Some(cache) = cache {
             cache.new.fetch_add(1, Relaxed);
+            if (cache.all.fetch_add(1, Relaxed) + 1).is_multiple_of(LOOKED_AT) {
+                cache.look();
+            }
             let mut said = lock(&cache.kept.0.said);
             said.counters.pipelines += 1;
             said.counters.making += start.elapsed();
         }
         made
+    }
+
+    /// Whether it is full by now.
+    fn look(&self) {
+        let most = self.kept.0.most_bytes;
+        // A driver that panics says so again when it is written.
+        let data = catch_unwind(AssertUnwindSafe(|| self.cache.get_data())).ok().flatten();
+        let length = data.map_or(0, |data| data.len() as u64);
+        if length > most && !self.is_full.swap(true, Relaxed) {
+            self.note(format!("what was compiled takes {length} bytes, over {most}: it gets no longer"));
+        }
     }
 
     /// Writes it down, where there is something new and the device is not lost.

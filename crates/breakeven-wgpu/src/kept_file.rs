@@ -43,16 +43,29 @@ impl KeptFile {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(cannot(e)),
         };
-        let length = file.metadata().map_err(cannot)?.len();
+        let about = file.metadata().map_err(cannot)?;
+        // Of the file that was opened, whatever has its name by now.
+        let shared = shared(&self.path, &about).map_or_else(|| self.folder_is_shared(), |why| Ok(Some(why)));
+        if let Some(why) = shared.map_err(cannot)? {
+            return Err(why);
+        }
+        let length = about.len();
         if length > most.saturating_add(self.header().len() as u64) {
             return Err(format!("it has {length} bytes, and {most} are kept at most"));
-        }
-        if let Some(why) = [Some(&*self.path), self.path.parent()].into_iter().flatten().find_map(shared) {
-            return Err(why);
         }
         let mut bytes = Vec::new();
         Read::by_ref(&mut file).take(length).read_to_end(&mut bytes).map_err(cannot)?;
         Ok(Some(bytes))
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
+    /// Why its folder is not this user's alone, where it is not.
+    fn folder_is_shared(&self) -> io::Result<Option<Why>> {
+        let folder = self.folder();
+        Ok(shared(folder, &fs::metadata(folder)?))
     }
 
     /// What comes before the bytes, but for their length and sum.
@@ -77,11 +90,13 @@ impl KeptFile {
 
     /// Replaces the file as a whole: a reader sees the old one or the new one. Two writers do not mix.
     pub fn save(&self, payload: &[u8], nth: u64) -> Result<(), Why> {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let folder = self.folder();
         let own = self.path.with_extension(format!("{}-{nth}.tmp", std::process::id()));
         let numbers = [(payload.len() as u64).to_le_bytes(), sum(payload).to_le_bytes()].concat();
         let write = || -> io::Result<()> {
             private_folder(folder)?;
+            // Whoever else owns it could put links where a file is written.
+            self.folder_is_shared()?.map_or(Ok(()), |why| Err(io::Error::other(why)))?;
             let mut file = private(&own)?;
             file.write_all(&self.header())?;
             file.write_all(&numbers)?;
@@ -93,8 +108,10 @@ impl KeptFile {
             let _ = fs::remove_file(&own);
             format!("{}: what the driver compiled could not be kept ({e})", self.path.display())
         });
-        // Others' files that cannot be looked at are left alone.
-        let _ = tidy(folder, &self.path);
+        if written.is_ok() {
+            // Others' files that cannot be looked at are left alone.
+            let _ = tidy(folder, &self.path);
+        }
         written
     }
 
@@ -128,28 +145,40 @@ fn private_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// A new file that others cannot read or write.
+/// A new file that others cannot read or write, and that is not behind a link.
 fn private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create_new(true);
+    // One that a process with the same number left behind.
+    let _ = fs::remove_file(path);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
 }
 
 /// Why a file or folder is not this user's alone, where it is not.
-fn shared(path: &Path) -> Option<Why> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let mode = fs::metadata(path).ok()?.mode();
-        (mode & 0o022 != 0).then(|| format!("others may write to {}", path.display()))
+#[cfg(unix)]
+fn shared(path: &Path, about: &fs::Metadata) -> Option<Why> {
+    use std::os::unix::fs::MetadataExt;
+    // SAFETY: it has no conditions and cannot fail.
+    let own = unsafe { libc::geteuid() };
+    why_shared((about.uid(), about.mode()), own).map(|why| format!("{} {why}", path.display()))
+}
+
+/// Elsewhere the system makes folders for caches so that they are the user's.
+#[cfg(not(unix))]
+fn shared(_: &Path, _: &fs::Metadata) -> Option<Why> {
+    None
+}
+
+/// Why what has this owner and these permissions is not to be trusted by user `own`. The system's administrator may do everything
+/// anyhow.
+#[cfg(unix)]
+fn why_shared((owner, mode): (u32, u32), own: u32) -> Option<Why> {
+    if owner != own && owner != 0 {
+        return Some(format!("belongs to user {owner}, and this is user {own}"));
     }
-    #[cfg(not(unix))]
-    {
-        let _ = path;
-        None
-    }
+    (mode & 0o022 != 0).then(|| "may be written by others".to_owned())
 }
 
 /// A sum that tells damage, by words of eight bytes; it does not tell malice.
@@ -249,9 +278,59 @@ mod tests {
         for path in [&file.path, &folder] {
             let before = fs::metadata(path).unwrap().permissions();
             fs::set_permissions(path, fs::Permissions::from_mode(before.mode() | 0o002)).unwrap();
-            assert!(file.load(MOST).is_err_and(|why| why.contains("others may write")), "{}", path.display());
+            assert!(file.load(MOST).is_err_and(|why| why.contains("written by others")), "{}", path.display());
+            let saved = file.save(&payload(), 1);
+            assert_eq!(saved.is_err_and(|why| why.contains("written by others")), path == &folder);
             fs::set_permissions(path, before).unwrap();
         }
+        assert_eq!(file.load(MOST), Ok(Some(payload())));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_another_user_owns_is_not_used() {
+        let check = |owner, mode, own, is_shared: bool| {
+            assert_eq!(why_shared((owner, mode), own).is_some(), is_shared, "{owner} {mode:o} {own}");
+        };
+        check(1000, 0o600, 1000, false);
+        check(0, 0o755, 1000, false);
+        check(1001, 0o600, 1000, true);
+        check(1000, 0o600, 0, true);
+        check(1000, 0o620, 1000, true);
+        check(0, 0o777, 1000, true);
+    }
+
+    /// Only an administrator can give files away; who is none has the test above.
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_was_given_away_is_neither_read_nor_written() {
+        let folder = folder("kept-given");
+        let file = KeptFile::new(&folder, "a card");
+        file.save(&payload(), 0).unwrap();
+        for path in [&file.path, &folder] {
+            if std::os::unix::fs::chown(path, Some(65_534), None).is_err() {
+                continue;
+            }
+            assert!(file.load(MOST).is_err_and(|why| why.contains("belongs to user 65534")), "{}", path.display());
+            let saved = file.save(&payload(), 1);
+            assert_eq!(saved.is_err_and(|why| why.contains("belongs to user")), path == &folder);
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let folder = folder("kept-link");
+        let file = KeptFile::new(&folder, "a card");
+        file.save(&payload(), 0).unwrap();
+        let victim = folder.join("victim");
+        fs::write(&victim, "mine").unwrap();
+        let own = file.path.with_extension(format!("{}-1.tmp", std::process::id()));
+        std::os::unix::fs::symlink(&victim, &own).unwrap();
+        file.save(&payload(), 1).unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"mine");
         assert_eq!(file.load(MOST), Ok(Some(payload())));
         fs::remove_dir_all(folder).unwrap();
     }

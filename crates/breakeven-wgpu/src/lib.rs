@@ -25,6 +25,7 @@ mod staging;
 mod straight;
 mod submit;
 mod tape;
+mod texts;
 mod wgsl;
 
 pub use backend::{Limits, WgpuBackend, WgpuOptions};
@@ -33,4 +34,4 @@ pub use device::WgpuDevice;
 pub use graphics::Graphics;
 pub use kept::{KeptCounters, KeptPipelines};
 pub use kernels::compile_custom;
-pub use self_test::{SelfTestVerdict, first_failure, self_test};
+pub use self_test::{SelfTestVerdict, pass_self_test, self_test};

@@ -1,6 +1,6 @@
 //! Pipelines, compiled once for each text.
 
-use std::collections::HashMap;
+use std::any::Any;
 use std::sync::{Arc, Mutex};
 
 use breakeven_device::{DeviceError, Result};
@@ -11,7 +11,9 @@ use crate::errors::lock;
 use crate::kept::DriverCache;
 use crate::kernels::Dispatch;
 use crate::memory::Gpu;
+use crate::texts::{Most, Texts};
 use crate::wgsl::is_foreign;
+use crate::{Counters, WgpuOptions};
 
 /// A compiled text and the layout of what it binds.
 #[derive(Debug)]
@@ -20,27 +22,47 @@ pub(crate) struct Pipeline {
     pub layout: wgpu::BindGroupLayout,
 }
 
-/// Pipelines by text. Two texts are never taken for one: the whole text is the key.
-#[derive(Debug, Default)]
+/// Pipelines by text, of which those are let go that nobody asked for the longest and no prepared segment holds.
+#[derive(Debug)]
 pub(crate) struct Pipelines {
-    made: Mutex<HashMap<String, Arc<Pipeline>>>,
+    made: Mutex<Texts<Arc<Pipeline>>>,
     /// Of texts with code of the user's.
-    verdicts: Mutex<HashMap<String, Verdict>>,
+    verdicts: Mutex<Texts<Verdict>>,
 }
 
 /// Whether a text of the user's compiles.
 type Verdict = std::result::Result<(), Unsupported>;
 
 impl Pipelines {
+    /// As many as the options say.
+    pub fn new(options: &WgpuOptions) -> Pipelines {
+        let most = Most { texts: options.pipelines, bytes: options.pipeline_text_bytes };
+        Pipelines { made: Mutex::new(Texts::new(most)), verdicts: Mutex::new(Texts::new(most)) }
+    }
+
+    /// Counts those that are kept and that were let go.
+    pub fn count(&self, counters: Counters) -> Counters {
+        let made = lock(&self.made);
+        Counters {
+            pipelines_kept: made.count(),
+            pipelines_let_go: made.let_go(),
+            pipeline_text_bytes: made.bytes(),
+            ..counters
+        }
+    }
+
     /// The pipeline of a dispatch; compiled at the first call, which is slow.
     pub fn get(&self, gpu: &Gpu, dispatch: &Dispatch) -> Result<Arc<Pipeline>> {
         if let Some(known) = lock(&self.made).get(&dispatch.text) {
-            return Ok(known.clone());
+            return Ok(known);
         }
         let compile = || DriverCache::make(gpu.cache.as_deref(), |cache| compile(gpu, dispatch, cache));
         let made = Arc::new(gpu.guarded(compile)?);
         count(&gpu.counts.pipelines);
-        lock(&self.made).insert(dispatch.text.clone(), made.clone());
+        let is_held = |pipeline: &Arc<Pipeline>| Arc::strong_count(pipeline) > 1;
+        let gone = lock(&self.made).keep(&dispatch.text, made.clone(), is_held);
+        // Drivers may take their time over it.
+        drop(gone);
         Ok(made)
     }
 
@@ -49,10 +71,12 @@ impl Pipelines {
         if !is_foreign(&dispatch.text) {
             return Ok(());
         }
-        lock(&self.verdicts)
-            .entry(dispatch.text.clone())
-            .or_insert_with(|| crate::wgsl::compile(&dispatch.text))
-            .clone()
+        if let Some(known) = lock(&self.verdicts).get(&dispatch.text) {
+            return known;
+        }
+        let verdict = crate::wgsl::compile(&dispatch.text);
+        lock(&self.verdicts).keep(&dispatch.text, verdict.clone(), |_| false);
+        verdict
     }
 }
 
@@ -60,26 +84,32 @@ impl Pipelines {
 const COMPILERS: usize = 8;
 
 impl Pipelines {
-    /// Compiles what is not known of `dispatches`, side by side: a driver takes up to 200 ms for one.
-    pub fn warm(&self, gpu: &Gpu, dispatches: &[&Dispatch]) -> Result<()> {
-        let mut missing: Vec<&Dispatch> = Vec::new();
+    /// Compiles what is not known of `dispatches`, side by side: a driver takes up to 200 ms for one. Whoever asks for these then holds
+    /// what this gives meanwhile, so that they do not go for each other.
+    pub fn warm(&self, gpu: &Gpu, dispatches: &[&Dispatch]) -> Result<Vec<Arc<Pipeline>>> {
+        let (mut held, mut missing): (Vec<Arc<Pipeline>>, Vec<&Dispatch>) = (Vec::new(), Vec::new());
         for dispatch in dispatches {
-            let is_new =
-                !missing.iter().any(|m| m.text == dispatch.text) && !lock(&self.made).contains_key(&dispatch.text);
-            missing.extend(is_new.then_some(*dispatch));
+            if missing.iter().any(|m| m.text == dispatch.text) {
+                continue;
+            }
+            match lock(&self.made).get(&dispatch.text) {
+                Some(known) => held.push(known),
+                None => missing.push(dispatch),
+            }
         }
         if missing.len() < 2 {
-            return Ok(());
+            return Ok(held);
         }
         let part = missing.len().div_ceil(COMPILERS);
         std::thread::scope(|scope| {
-            let compile = |part: &[&Dispatch]| part.iter().try_for_each(|d| self.get(gpu, d).map(drop));
+            let compile = |part: &[&Dispatch]| part.iter().map(|d| self.get(gpu, d)).collect::<Result<Vec<_>>>();
             let workers: Vec<_> = missing.chunks(part).map(|part| scope.spawn(move || compile(part))).collect();
-            let ended = |w: std::thread::ScopedJoinHandle<'_, Result<()>>| match w.join() {
-                Ok(result) => result,
-                Err(panic) => Err(DeviceError::Driver(crate::errors::panic_text(panic.as_ref()))),
-            };
-            workers.into_iter().try_for_each(ended)
+            for worker in workers {
+                let panicked =
+                    |panic: Box<dyn Any + Send>| DeviceError::Driver(crate::errors::panic_text(panic.as_ref()));
+                held.extend(worker.join().map_err(panicked)??);
+            }
+            Ok(held)
         })
     }
 }

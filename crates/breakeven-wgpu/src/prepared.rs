@@ -1,6 +1,5 @@
 //! Segments compiled for this device.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use breakeven_device::{Prepared, Result, Segment, SegmentStep};
@@ -25,7 +24,7 @@ pub(crate) struct WgpuPrepared {
     args: Option<wgpu::Buffer>,
     groups: Mutex<Vec<(Vec<u64>, Arc<Groups>)>>,
     /// The same segment with slots that stand for one buffer made one.
-    merged: Mutex<HashMap<Vec<usize>, Arc<WgpuPrepared>>>,
+    merged: Mutex<Vec<(Vec<usize>, Arc<WgpuPrepared>)>>,
 }
 
 impl Prepared for WgpuPrepared {}
@@ -79,7 +78,7 @@ pub(crate) struct Ready {
     workspace: Option<usize>,
 }
 
-/// Sets of buffers whose bind groups are kept.
+/// Sets of buffers whose bind groups are kept, and ways of sharing buffers whose segments are.
 const REMEMBERED: usize = 8;
 
 impl WgpuPrepared {
@@ -87,7 +86,7 @@ impl WgpuPrepared {
     pub fn new(gpu: &Gpu, pipelines: &Pipelines, segment: &Segment) -> Result<WgpuPrepared> {
         let segment = &widened(segment);
         let parts = planned(segment, &gpu.shaping())?;
-        pipelines.warm(gpu, &parts.iter().flat_map(Part::dispatches).collect::<Vec<_>>())?;
+        let held = pipelines.warm(gpu, &parts.iter().flat_map(Part::dispatches).collect::<Vec<_>>())?;
         let (mut steps, mut words, mut scratch) = (Vec::new(), Vec::new(), 0);
         for part in &parts {
             match part {
@@ -99,6 +98,7 @@ impl WgpuPrepared {
                 }
             }
         }
+        drop(held);
         Ok(WgpuPrepared {
             steps,
             scratch,
@@ -153,12 +153,16 @@ impl WgpuPrepared {
     /// The segment for a binding in which some slots stand for one buffer; `slot[i]` is the first that stands for the
     /// buffer of slot `i`. wgpu refuses a buffer that is bound twice and written.
     pub fn merge(&self, gpu: &Gpu, pipelines: &Pipelines, slot: Vec<usize>) -> Result<Arc<WgpuPrepared>> {
-        if let Some(known) = lock(&self.merged).get(&slot) {
+        if let Some((_, known)) = lock(&self.merged).iter().find(|(k, _)| *k == slot) {
             return Ok(known.clone());
         }
         let steps = self.segment.steps.iter().map(|step| renamed(step, &slot)).collect();
         let made = Arc::new(WgpuPrepared::new(gpu, pipelines, &Segment { steps })?);
-        lock(&self.merged).insert(slot, made.clone());
+        let mut merged = lock(&self.merged);
+        if merged.len() == REMEMBERED {
+            merged.remove(0);
+        }
+        merged.push((slot, made.clone()));
         Ok(made)
     }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use breakeven_device::{
-    Binding, Deadline, Device, HostBytes, HostMemory, Lane, MemoryKind, ReadCell, Result, Segment, SegmentStep,
+    Binding, Deadline, Device, DeviceError, HostBytes, HostMemory, Lane, MemoryKind, ReadCell, Result, Segment,
+    SegmentStep,
 };
 use breakeven_ir::{DType, Element, Expr, Fold, Kernel, Launch, Layout, Map, Operand, ReduceRows, Row, Shape};
 
@@ -33,9 +34,22 @@ pub fn self_test(device: &dyn Device) -> Vec<SelfTestVerdict> {
     verdicts(device).collect()
 }
 
-/// The first question that a device answers wrong; the others are not asked, and none once `go_on` says no.
-pub fn first_failure(device: &dyn Device, go_on: &dyn Fn() -> bool) -> Option<SelfTestVerdict> {
-    verdicts(device).take_while(|_| go_on()).find(|verdict| verdict.failure.is_some())
+/// Asks a device all questions until it answers one wrong, which the error names. `Cancelled` once `go_on` says no: who was not asked
+/// everything has not passed.
+pub fn pass_self_test(device: &dyn Device, go_on: &dyn Fn() -> bool) -> Result<()> {
+    let mut verdicts = verdicts(device);
+    loop {
+        if !go_on() {
+            return Err(DeviceError::Cancelled);
+        }
+        match verdicts.next() {
+            Some(SelfTestVerdict { name, failure: Some(why) }) => {
+                return Err(DeviceError::Driver(format!("it failed its self-test: {name}: {why}")));
+            }
+            Some(_) => {}
+            None => return Ok(()),
+        }
+    }
 }
 
 fn verdicts(device: &dyn Device) -> impl Iterator<Item = SelfTestVerdict> {

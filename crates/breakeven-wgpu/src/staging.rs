@@ -36,8 +36,11 @@ impl Staging {
         Staging { write: pool(), read: pool(), loans: Loans::new(options.lent_bytes), clocks: Mutex::default() }
     }
 
-    /// Memory that holds `bytes`, ready to be copied from.
-    pub fn fill(&self, gpu: &Gpu, bytes: &[u8]) -> Result<wgpu::Buffer> {
+    /// Memory that holds `bytes`, ready to be copied from; none where there is nothing to copy.
+    pub fn fill(&self, gpu: &Gpu, bytes: &[u8]) -> Result<Option<wgpu::Buffer>> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
         let wanted = bytes.len() as u64;
         let pooled = lock(&self.write).take(wanted);
         let buffer = if let Some(buffer) = pooled {
@@ -49,11 +52,9 @@ impl Staging {
             lock(&self.write).made(wanted);
             made
         };
-        if !bytes.is_empty() {
-            write(gpu, bytes, &buffer).inspect_err(|_| self.forget_write(wanted))?;
-        }
+        write(gpu, bytes, &buffer).inspect_err(|_| self.forget_write(wanted))?;
         buffer.unmap();
-        Ok(buffer)
+        Ok(Some(buffer))
     }
 
     /// Memory that `bytes` can be copied to.
@@ -74,7 +75,7 @@ impl Staging {
 
     /// Counts all memory of a submission as gone, which was not made or failed.
     pub fn forget(&self, load: &Load) {
-        load.uploads.iter().for_each(|staged| self.forget_write(staged.bytes));
+        load.uploads.iter().filter(|staged| staged.buffer.is_some()).for_each(|staged| self.forget_write(staged.bytes));
         load.reads.iter().filter(|(_, _, buffer)| buffer.is_some()).for_each(|(_, bytes, _)| self.forget_read(*bytes));
     }
 

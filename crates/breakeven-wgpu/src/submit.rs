@@ -80,7 +80,7 @@ pub(crate) fn submit(
     load.tape = Tape::new(gpu, binding, steps, (first, &load.uploads[..last.len()]));
     load.clock = if has_pass && binding.timed && load.tape.is_none() { gpu.staging.clock(gpu) } else { None };
     let index = send(gpu, &load, &whole, |encoder| encode(encoder, gpu, steps, &raws, &groups, (last.len(), &load)))?;
-    timing.dispatch = start.elapsed();
+    timing.dispatch = Some(start.elapsed());
     Ok(Submission { index, marks: whole, timing, bytes, load, held })
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn read(gpu: &Arc<Gpu>, buffer: &Buffer, part: Range<u64>, cell: &Rea
     let staging = gpu.staging.for_read(gpu, bytes)?;
     let load = Load { reads: vec![(cell.clone(), bytes, Some(staging.clone()))], ..Load::default() };
     let index = send(gpu, &load, &marks, |encoder| copy(encoder, (&raw.buffer, part.start), (&staging, 0), bytes))?;
-    let timing = Timing { dispatch: start.elapsed(), ..Timing::default() };
+    let timing = Timing { dispatch: Some(start.elapsed()), ..Timing::default() };
     Ok(Submission { index, marks, timing, bytes, load, held: binding.buffers })
 }
 
@@ -189,8 +189,9 @@ fn send(
 
 fn encode_uploads(encoder: &mut wgpu::CommandEncoder, gpu: &Gpu, raws: &[&Raw], uploads: &[Staged]) {
     for staged in uploads {
-        copy(encoder, (&staged.buffer, 0), (&raws[staged.slot].buffer, staged.at), staged.bytes);
-        if staged.at == 0 && staged.bytes > 0 {
+        let Some(buffer) = &staged.buffer else { continue };
+        copy(encoder, (buffer, 0), (&raws[staged.slot].buffer, staged.at), staged.bytes);
+        if staged.at == 0 {
             count(&gpu.counts.uploads);
         }
     }
@@ -298,7 +299,10 @@ fn ask(gpu: &Gpu, load: &Load, marks: &Arc<Marks>) {
         let mark = marks.add();
         buffer.slice(..).map_async(mode, move |result| mark.answer(result.is_ok()));
     };
-    load.uploads.iter().for_each(|staged| map(&staged.buffer, wgpu::MapMode::Write));
+    load.uploads
+        .iter()
+        .filter_map(|staged| staged.buffer.as_ref())
+        .for_each(|buffer| map(buffer, wgpu::MapMode::Write));
     load.reads.iter().filter_map(|(_, _, b)| b.as_ref()).for_each(|buffer| map(buffer, wgpu::MapMode::Read));
     load.clock.iter().for_each(|clock| map(&clock.read, wgpu::MapMode::Read));
     load.tape.iter().flat_map(|tape| tape.memory()).for_each(|memory| map(memory, wgpu::MapMode::Read));

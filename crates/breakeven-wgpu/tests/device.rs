@@ -66,6 +66,28 @@ fn twenty_launches_are_one_pass_and_one_submit() {
     }
 }
 
+/// Where it comes first, and where something has to be done before.
+#[test]
+fn an_upload_of_nothing_is_no_copy() {
+    for device in devices() {
+        let upload = |slot| SegmentStep::Upload { upload: slot, slot };
+        let download = SegmentStep::Download { slot: 1, bytes: 4, read: 0 };
+        let steps = vec![upload(0), upload(1), SegmentStep::Copy { from: 1, to: 0, bytes: 4 }, upload(0), download];
+        let work = device.prepare(&Segment { steps }).unwrap();
+        let read = ReadCell::new();
+        let uploads = vec![HostBytes::from_vec(Vec::<f32>::new()), HostBytes::from_vec(vec![7f32])];
+        let buffers = vec![alloc(&device, 16), alloc(&device, 16)];
+        let before = device.counters();
+        let binding = Binding { buffers, uploads, reads: vec![read.clone()], ..Binding::default() };
+        let ticket = device.submit(&work, binding, Lane::Compute, &[]).unwrap();
+        device.wait(ticket, soon()).unwrap();
+        assert_eq!(read.take().unwrap().elements::<f32>(), [7.0]);
+        let after = device.counters();
+        assert_eq!(after.uploads - before.uploads, 1);
+        assert_eq!(after.staging - before.staging, 2, "one for the number that came and one for that it went");
+    }
+}
+
 #[test]
 fn a_lone_read_completes_by_polling_alone() {
     for device in devices() {

@@ -220,7 +220,8 @@ impl EngineBuilder {
             Search { gpus, backends, software, graphics, webgpu_limits, stored, file, kept }
         });
         let devices = Arc::new(Devices::new(entries, search, notes));
-        let (plans, options) = (Plans::default(), self.options);
+        let (plans, options) = (Arc::new(Plans::default()), self.options);
+        devices.keepers.add(&plans);
         Ok(Engine(Arc::new(Shared { devices, plans, options, memory_limit, file, kept, prospect })))
     }
 }

@@ -15,6 +15,7 @@ use crate::engine::Shared;
 use crate::failure::Failure;
 use crate::planned::{Planned, Turn};
 use crate::small::Small;
+use crate::stale::{KeepsPlans, moment};
 use crate::trace::{Trace, home};
 use crate::{Engine, Error};
 
@@ -71,6 +72,11 @@ impl Engine {
         if is_new && is_free && (!is_pinned || is_on_host(trace)) {
             plans.small.keep(&planned, self.0.devices.names(), is_pinned);
         }
+        // The devices may have changed while this was planned.
+        let now = self.0.devices.version();
+        if moment(planned.version) != now {
+            plans.drop_stale(now);
+        }
         Ok(planned)
     }
 
@@ -95,6 +101,20 @@ impl Engine {
         if self.0.devices.is_waiting() && self.0.prospect.is_much(bytes) {
             self.0.devices.look();
         }
+    }
+}
+
+impl KeepsPlans for Plans {
+    fn drop_stale(&self, now: u64) {
+        let is_stale = |known: &mut Arc<Planned>| moment(known.version) != now;
+        let mut kept = self.lock();
+        let stale: Vec<Arc<Planned>> = kept.plans.values_mut().flat_map(|all| all.extract_if(.., is_stale)).collect();
+        kept.plans.retain(|_, all| !all.is_empty());
+        kept.count -= stale.len();
+        drop(kept);
+        // With the last plan for it a device closes, which may take a while.
+        drop(stale);
+        self.small.drop_stale(now);
     }
 }
 

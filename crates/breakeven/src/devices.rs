@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use breakeven_device::{Buffer, Deadline, Device, DeviceInfo, DeviceKind, HostBytes};
 use breakeven_exec::ExecError;
 use breakeven_plan::{DeviceId, DeviceProfile, Profile};
 
+use crate::inside::Inside;
 use crate::record::Record;
 use crate::recovery::Opener;
 use crate::search::{self, Search};
+use crate::stale::Keepers;
 use crate::{DeviceReport, Error, calibrate};
 
 /// How a device stands.
@@ -52,6 +53,10 @@ impl DeviceState {
     }
 }
 
+/// How long an engine that goes waits at most for its threads to leave a driver: what cannot be broken off there takes a moment, and
+/// a driver that hangs is given up.
+const LEAVING: Duration = Duration::from_secs(5);
+
 /// Said until the search begins.
 const NOT_LOOKED_FOR: &str = "GPUs were not looked for yet: no work was large enough to gain by one, and nobody asked for one (`Engine::ready` does)";
 
@@ -78,10 +83,12 @@ pub(crate) struct Devices {
     /// The search waits for a reason to begin: as in the registry.
     is_waiting: AtomicBool,
     changed: Condvar,
-    /// The search, once it has begun.
-    search: Mutex<Option<JoinHandle<()>>>,
-    /// What is compiled beside the work of the callers.
-    beside: Mutex<Option<JoinHandle<()>>>,
+    /// Who keeps plans for the devices as they were.
+    pub keepers: Keepers,
+    /// Threads that look for devices, open them again, or compile for them beside the work of the callers.
+    pub inside: Inside,
+    /// One of the last kind is under way.
+    is_beside: Arc<AtomicBool>,
     /// The engine is gone.
     is_left: AtomicBool,
 }
@@ -160,8 +167,9 @@ impl Devices {
             version: AtomicU64::new(0),
             is_waiting,
             changed: Condvar::new(),
-            search: Mutex::default(),
-            beside: Mutex::default(),
+            keepers: Keepers::default(),
+            inside: Inside::default(),
+            is_beside: Arc::default(),
             is_left: AtomicBool::new(false),
         }
     }
@@ -181,31 +189,33 @@ impl Devices {
         match std::mem::replace(&mut registry.looking, Looking::Runs) {
             Looking::Waits(search) => {
                 drop(registry);
-                let search = search::spawn(search, self);
-                *self.search.lock().unwrap_or_else(PoisonError::into_inner) = search;
+                search::spawn(search, self);
             }
             other => registry.looking = other,
         }
     }
 
-    /// The engine goes: its threads stop, and have left whatever driver they were in when this returns.
-    pub fn leave(&self) {
+    /// The engine goes: what it does by itself stops, and has left whatever driver it was in when this returns; false when that took
+    /// too long.
+    pub fn leave(&self) -> bool {
         self.is_left.store(true, Ordering::Release);
-        let ended =
-            |thread: &Mutex<Option<JoinHandle<()>>>| thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let deadline = Deadline::after(search::LEAVING);
-        [&self.search, &self.beside].into_iter().filter_map(ended).for_each(|thread| search::leave(thread, deadline));
+        self.inside.wait(Deadline::after(LEAVING))
     }
 
     /// Begins something on a thread of its own, which the end of the engine waits for; false while another such thing is under way,
     /// and where the system refuses a thread.
-    pub fn beside(&self, act: impl FnOnce() + Send + 'static) -> bool {
-        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_wanted() || beside.as_ref().is_some_and(|thread| !thread.is_finished()) {
+    pub fn beside(self: &Arc<Devices>, act: impl FnOnce() + Send + 'static) -> bool {
+        if !self.is_wanted() || self.is_beside.swap(true, Ordering::AcqRel) {
             return false;
         }
-        *beside = std::thread::Builder::new().name("breakeven-rival".to_owned()).spawn(act).ok();
-        beside.is_some()
+        let (held, ends) = (Arc::downgrade(self), Ends(self.is_beside.clone()));
+        let work = move || {
+            let _ends = ends;
+            if search::is_wanted(&held) {
+                act();
+            }
+        };
+        self.inside.spawn("breakeven-rival", work).is_ok()
     }
 
     /// False once the engine is gone.
@@ -226,7 +236,7 @@ impl Devices {
 
     /// Which devices there are: it grows with every change.
     pub fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
+        self.version.load(Ordering::SeqCst)
     }
 
     pub fn snapshot(&self) -> Snapshot {
@@ -325,14 +335,26 @@ impl Devices {
         let answer = change(&mut registry);
         registry.names = names(&registry.entries);
         registry.version += 1;
-        self.version.store(registry.version, Ordering::Release);
+        let version = registry.version;
+        // Whoever keeps a plan looks at it afterwards, or is found below.
+        self.version.store(version, Ordering::SeqCst);
         drop(registry);
         self.changed.notify_all();
+        self.keepers.drop_stale(version);
         answer
     }
 
     fn lock(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is under way until this is dropped.
+struct Ends(Arc<AtomicBool>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 

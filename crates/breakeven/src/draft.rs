@@ -87,7 +87,9 @@ impl Draft {
             Parameter { spec: t.spec().clone(), limits }
         };
         let parameters = self.stand_ins.iter().map(parameter).collect();
-        Ok(Written { engine: engine.clone(), graph, inputs, pins, parameters, plans: std::sync::Mutex::default() })
+        let plans = Arc::default();
+        engine.0.devices.keepers.add(&plans);
+        Ok(Written { engine: engine.clone(), graph, inputs, pins, parameters, plans })
     }
 }
 

@@ -16,12 +16,15 @@ use crate::{Error, Precision, Result};
 
 /// Devices and what was measured of them. No global state: several engines in one process do not know of each other,
 /// and one engine may be shared by threads. Clones are the same engine.
+///
+/// An engine that is dropped leaves the drivers that it was in. Nothing in a `static` is dropped when a process ends, and some graphics
+/// drivers crash a process that ends while one of its threads is in them: call [`Engine::close`] at the end of `main` there.
 #[derive(Clone)]
 pub struct Engine(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
     pub devices: Arc<Devices>,
-    pub plans: Plans,
+    pub plans: Arc<Plans>,
     pub options: EngineOptions,
     /// Bytes that computing on the CPU may hold at once.
     pub memory_limit: Option<u64>,
@@ -106,6 +109,25 @@ impl Engine {
         let source = |waited| breakeven_device::DeviceError::Timeout { waited, pending: 0 };
         let late = |waited| Error::Device { device: "the search for devices".to_owned(), source: source(waited) };
         self.0.devices.wait(deadline).map_err(late)
+    }
+
+    /// Ends what this engine does by itself: looking for GPUs, measuring them, and opening those again that were lost. When it returns,
+    /// none of its threads is in a driver, as when the engine is dropped; false where a driver did not let one go within five seconds.
+    /// The engine goes on with the devices that it has.
+    ///
+    /// ```
+    /// use std::sync::LazyLock;
+    ///
+    /// use breakeven::{Engine, Result};
+    ///
+    /// static ENGINE: LazyLock<Result<Engine>> = LazyLock::new(Engine::detect);
+    ///
+    /// let engine = ENGINE.as_ref().expect("there is a CPU");
+    /// assert_eq!((engine.tensor(&[1.0, 2.0], [2]) + 1.0).to_vec::<f32>().unwrap(), [2.0, 3.0]);
+    /// engine.close();
+    /// ```
+    pub fn close(&self) -> bool {
+        self.0.devices.leave()
     }
 
     /// All devices that are known by now, usable or not, and why not. GPUs are looked for from now on.

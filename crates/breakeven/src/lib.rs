@@ -34,6 +34,7 @@ mod evaluate;
 mod failure;
 mod folded;
 #[cfg(feature = "ndarray")]
+mod inside;
 mod interop;
 mod mapped;
 mod maps;
@@ -58,6 +59,7 @@ mod scatter;
 mod search;
 mod settings;
 mod small;
+mod stale;
 mod stream;
 mod tensor;
 mod trace;

@@ -16,6 +16,7 @@ use crate::evaluate::{Ready, value_of};
 use crate::failure::{Attempts, Failure};
 use crate::patience::Patience;
 use crate::planned::Planned;
+use crate::stale::{KeepsPlans, moment};
 use crate::tensor::{Inputs, State};
 use crate::trace::{Trace, home};
 use crate::value::{Limit, Value};
@@ -38,7 +39,21 @@ pub(crate) struct Written {
     pub inputs: Vec<(NodeId, Given)>,
     pub pins: BTreeMap<NodeId, DeviceId>,
     pub parameters: Vec<Parameter>,
-    pub plans: Mutex<Vec<Known>>,
+    pub plans: Arc<Kept>,
+}
+
+/// The plans of a program.
+#[derive(Debug, Default)]
+pub(crate) struct Kept(Mutex<Vec<Known>>);
+
+impl KeepsPlans for Kept {
+    fn drop_stale(&self, now: u64) {
+        // Whoever holds it looks itself once it has planned, and may be on this very thread.
+        let Ok(mut plans) = self.0.try_lock() else { return };
+        let stale: Vec<Known> = plans.extract_if(.., |known| moment(known.version) != now).collect();
+        drop(plans);
+        drop(stale);
+    }
 }
 
 /// What an input of the graph stands for.
@@ -181,7 +196,7 @@ impl Program {
         let version = engine.0.devices.version();
         let mut hosts = Hosts::new();
         let planned = {
-            let plans = self.0.plans.lock().unwrap_or_else(PoisonError::into_inner);
+            let plans = self.0.plans.0.lock().unwrap_or_else(PoisonError::into_inner);
             let mut now = plans.iter().filter(|known| known.version == version);
             now.find(|known| known.takes(&self.0.inputs, arguments, &mut hosts))?.planned.clone()
         };
@@ -299,7 +314,7 @@ impl Written {
         read: &[bool],
     ) -> std::result::Result<Ready, Failure> {
         let home = home(&inputs, devices, read.to_vec());
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plans = self.plans.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = plans.iter().find(|known| known.version == devices.version && known.home == home) {
             return Ok(Ready { inputs, planned: known.planned.clone() });
         }
@@ -312,6 +327,12 @@ impl Written {
             plans.remove(0);
         }
         plans.push(Known { version: devices.version, home, planned: planned.clone() });
+        drop(plans);
+        // The devices may have changed while this was planned.
+        let now = self.engine.0.devices.version();
+        if moment(devices.version) != now {
+            self.plans.drop_stale(now);
+        }
         Ok(Ready { inputs: trace.inputs, planned })
     }
 

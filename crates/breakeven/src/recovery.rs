@@ -5,11 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use breakeven_device::{Backend, Deadline, Device, DeviceError};
+use breakeven_device::{Backend, Deadline, Device, DeviceError, DeviceKind};
 use breakeven_ir::Kernel;
 use breakeven_plan::DeviceId;
+use breakeven_wgpu::pass_self_test;
 
 use crate::devices::{DeviceState, Devices, Entry};
+use crate::search::is_wanted;
 use crate::{Engine, Error, Result};
 
 /// How long after an opening that failed the next one is tried: a driver that resets itself takes some seconds.
@@ -20,6 +22,23 @@ const PAUSE: Duration = Duration::from_secs(2);
 pub(crate) struct Opener {
     pub backend: Arc<dyn Backend>,
     pub index: usize,
+}
+
+impl Opener {
+    /// A device that may stand in the place of a lost one. What it answered before that says nothing of how its driver is now, so it has to
+    /// pass its self-test; software adapters are asked by the tests, and simulated devices compute by what kernels mean.
+    fn open(&self, devices: &Weak<Devices>) -> std::result::Result<Arc<dyn Device>, DeviceError> {
+        let inside = devices.upgrade().ok_or(DeviceError::Cancelled)?.inside.clone();
+        let _stay = inside.enter();
+        if !is_wanted(devices) {
+            return Err(DeviceError::Cancelled);
+        }
+        let device = self.backend.open(self.index)?;
+        if !matches!(device.info().kind, DeviceKind::Software | DeviceKind::Simulated) {
+            pass_self_test(&*device, &|| is_wanted(devices))?;
+        }
+        Ok(device)
+    }
 }
 
 /// A device that failed, and at what.
@@ -107,8 +126,8 @@ impl Task {
             Task::Open(opener) => Some(opener),
             Task::Await { device, patience, kernels } => await_work(devices, id, &device, patience, &kernels),
         };
-        while let Some(Opener { backend, index }) = opener {
-            let opened = backend.open(index);
+        while let Some(way) = opener {
+            let opened = way.open(devices);
             // Nobody waits for it any more when the engine is gone.
             let Some(all) = devices.upgrade() else { return };
             opener = match opened {
@@ -116,11 +135,12 @@ impl Task {
                     all.reopened(id, device);
                     None
                 }
+                Err(DeviceError::Cancelled) => return,
                 Err(error) => all.amend(id, None, |entry| entry.retire(&error)).flatten(),
             };
             drop(all);
             if opener.is_some() {
-                backend.pause(PAUSE);
+                way.backend.pause(PAUSE);
             }
         }
     }
@@ -173,6 +193,8 @@ impl Entry {
                 self.close(DeviceState::Quarantined(format!("it refused too often within a minute: {error}")));
                 (Some(format!("{error}; it is left alone, because it refuses too often")), None)
             }
+            // Nothing failed.
+            DeviceError::Cancelled => (None, None),
             // There is too much of it at once, and nothing wrong with the device.
             _ => (Some(format!("{error}; what did not fit goes to the other devices")), None),
         }

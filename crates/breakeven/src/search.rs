@@ -2,12 +2,10 @@
 
 use std::fmt;
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use breakeven_device::{Backend, Copier, Deadline, Device, DeviceError, DeviceInfo, DeviceKind};
+use breakeven_device::{Backend, Copier, Device, DeviceError, DeviceInfo, DeviceKind};
 use breakeven_plan::{DeviceId, DeviceProfile, Profile, Trust};
-use breakeven_wgpu::{Graphics, KeptPipelines, Limits, WgpuBackend, WgpuOptions, first_failure};
+use breakeven_wgpu::{Graphics, KeptPipelines, Limits, WgpuBackend, WgpuOptions, pass_self_test};
 
 use crate::calibrate::{self, Effort};
 use crate::devices::{Devices, Entry};
@@ -32,34 +30,12 @@ pub(crate) struct Search {
 }
 
 /// Search on a thread of its own. An engine that is dropped meanwhile is not kept alive.
-pub(crate) fn spawn(search: Search, devices: &Arc<Devices>) -> Option<JoinHandle<()>> {
+pub(crate) fn spawn(search: Search, devices: &Arc<Devices>) {
     let held = Arc::downgrade(devices);
-    let thread = std::thread::Builder::new().name("breakeven-search".to_owned());
-    let spawned = thread.spawn(move || search.run_and_report(&held));
-    if let Err(error) = &spawned {
+    let spawned = devices.inside.spawn("breakeven-search", move || search.run_and_report(&held));
+    if let Err(error) = spawned {
         devices.note(format!("GPUs could not be looked for: the system refused a thread ({error})"));
         devices.search_ended();
-    }
-    spawned.ok()
-}
-
-/// How long an engine that is dropped waits at most for its threads to leave a driver: what cannot be broken off there takes a moment, and
-/// a driver that hangs is given up.
-pub(crate) const LEAVING: Duration = Duration::from_secs(5);
-/// How often it looks.
-const GLANCE: Duration = Duration::from_micros(200);
-
-/// Waits until the search has noticed that nobody needs it: NVIDIA's driver takes itself down when a process ends, and a thread that is
-/// in it then crashes.
-pub(crate) fn leave(search: JoinHandle<()>, deadline: Deadline) {
-    // The search holds devices for moments, and with the last tensor of one it may drop the engine.
-    let is_own = search.thread().id() == std::thread::current().id();
-    while !is_own && !search.is_finished() && !deadline.has_passed() {
-        std::thread::sleep(GLANCE);
-    }
-    if search.is_finished() {
-        // What is left of it is its end. A panic was told where it was caught.
-        drop(search.join());
     }
 }
 
@@ -77,7 +53,7 @@ impl Search {
 
     fn run(&self, devices: &Weak<Devices>) {
         let mut opened = false;
-        for backend in &self.backends {
+        for backend in self.backends.iter().filter(|_| is_wanted(devices)) {
             opened |= self.open_all(backend, devices);
         }
         if self.gpus && is_wanted(devices) {
@@ -138,6 +114,7 @@ impl Search {
         let entry = match closed {
             Some(why) => Entry::unusable(name, info.clone(), why),
             None => match backend.open(index).and_then(|d| Ok((self.tested(&d, devices)?, d))) {
+                Err(DeviceError::Cancelled) => return false,
                 Ok((profile, device)) => {
                     let opener = Opener { backend: backend.clone(), index };
                     Entry::ready(name, device, profile).opened_by(opener)
@@ -160,10 +137,7 @@ impl Search {
     fn tested(&self, device: &Arc<dyn Device>, devices: &Weak<Devices>) -> Result<DeviceProfile, DeviceError> {
         let (info, go_on) = (device.info(), || is_wanted(devices));
         if info.kind != DeviceKind::Software && calibrate::known(self.stored.as_ref(), info).is_none() {
-            let failed = first_failure(&**device, &go_on).and_then(|v| Some((v.name, v.failure?)));
-            if let Some((name, why)) = failed {
-                return Err(DeviceError::Driver(format!("it failed its self-test: {name}: {why}")));
-            }
+            pass_self_test(&**device, &go_on)?;
         }
         self.profile(device, &go_on)
     }
@@ -185,8 +159,8 @@ impl Search {
         let Some(devices) = devices.upgrade().filter(|devices| devices.is_wanted()) else { return };
         match measured {
             Some(Ok(profile)) => devices.measured(DeviceId::HOST, profile),
+            Some(Err(DeviceError::Cancelled)) | None => {}
             Some(Err(error)) => devices.note(format!("the CPU could not be measured: {error}")),
-            None => {}
         }
         if let Some(Err(why)) = self.file.as_ref().map(|f| f.save(&devices.profile())) {
             devices.note(why);
@@ -194,7 +168,7 @@ impl Search {
     }
 }
 
-fn is_wanted(devices: &Weak<Devices>) -> bool {
+pub(crate) fn is_wanted(devices: &Weak<Devices>) -> bool {
     devices.upgrade().is_some_and(|devices| devices.is_wanted())
 }
 

@@ -14,6 +14,7 @@ use crate::contest::Side;
 use crate::folded::Folded;
 use crate::planned::Planned;
 use crate::report::Report;
+use crate::stale::moment;
 use crate::tensor::{Node as TensorNode, State};
 use crate::value::{Copies, Value};
 use crate::{Engine, Error, Result, Tensor};
@@ -62,6 +63,14 @@ impl Small {
         all.retain(|(_, known)| known.planned.version == *version);
         let at = all.partition_point(|(k, _)| *k < key);
         all.insert(at, (key, Arc::new(known)));
+    }
+
+    /// Forgets what was made for devices at another moment than `now`.
+    pub fn drop_stale(&self, now: u64) {
+        self.0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|(_, known)| moment(known.planned.version) == now);
     }
 
     /// Forgets everything.

@@ -52,12 +52,12 @@ fn d03_without_a_driver_everything_runs_on_the_cpu() {
     assert!(told.starts_with("1 devices") && told.contains("note: no GPU was found"), "{told}");
 }
 
-/// Threads of this process that look for GPUs; the system keeps 15 letters of their name.
+/// Threads of this process that look for GPUs, or see to the end of one; the system keeps 15 letters of their name.
 #[cfg(target_os = "linux")]
 fn searches() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").expect("Linux tells of threads");
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
-    names.filter(|name| name.trim() == "breakeven-searc").count()
+    names.filter(|name| ["breakeven-searc", "breakeven-watch"].contains(&name.trim())).count()
 }
 
 /// NVIDIA's driver goes down with the process, and takes a program along that has a thread in it.
@@ -65,12 +65,15 @@ fn searches() -> usize {
 #[test]
 fn an_engine_that_goes_takes_its_search_along() {
     let mut seen = 0;
-    for milliseconds in [0, 20, 100, 400] {
+    for (milliseconds, is_closed) in [(0, false), (0, true), (20, false), (100, true), (100, false), (400, true)] {
         let engine = breakeven::Engine::builder().software(true).no_cache().build().unwrap();
         assert!(engine.devices().len() < 3, "the search has begun, and takes longer than this");
         std::thread::sleep(std::time::Duration::from_millis(milliseconds));
         seen += searches();
         let begun = std::time::Instant::now();
+        // Who cannot drop it, as in a static, closes it.
+        let kept = is_closed.then(|| engine.clone());
+        assert!(kept.iter().all(breakeven::Engine::close));
         drop(engine);
         // The system may list a thread for a moment after it has ended.
         while searches() > 0 && begun.elapsed().as_secs() < 5 {
@@ -78,6 +81,8 @@ fn an_engine_that_goes_takes_its_search_along() {
         }
         assert_eq!(searches(), 0, "after {milliseconds} ms");
         assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+        let goes_on = kept.is_none_or(|engine| (engine.tensor(&[1.0], [1]) + 1.0).to_vec::<f32>().is_ok());
+        assert!(goes_on, "an engine that was closed has its CPU");
     }
     assert!(seen > 0, "no search was met");
 }

@@ -2,11 +2,12 @@
 
 mod sim;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use breakeven::{Deadline, DeviceError, DeviceState, Error, Tensor};
-use breakeven_device::Device;
+use breakeven::{Deadline, DeviceError, DeviceState, Draft, Error, Tensor};
 use breakeven_device::sim::{Fault, SimOptions, SimSpeed};
+use breakeven_device::{Device, DeviceKind};
 use breakeven_ir::Class;
 use sim::{Driven, GPU, chain, options, speed, want};
 
@@ -75,6 +76,61 @@ fn an_opening_that_fails_is_tried_again_and_counts() {
     driven.settle();
     assert!(matches!(driven.gpu().state, DeviceState::Quarantined(_)), "{:?}", driven.gpu());
     assert_eq!(driven.backend.tried(0), 4);
+}
+
+/// What a device answered before it was lost says nothing of the one that is opened in its place.
+#[test]
+fn a_device_that_fails_its_self_test_after_a_loss_is_not_used() {
+    let driven = cards(&[&[Fault::LostAt(1)], &[Fault::LosesNan]]);
+    assert_eq!(run(&driven).len(), 1);
+    driven.settle();
+    let gpu = driven.gpu();
+    assert!(matches!(&gpu.state, DeviceState::Quarantined(why) if why.contains("self-test: NaN is kept")), "{gpu:?}");
+    assert_eq!((gpu.reopened, driven.backend.tried(0)), (0, 4));
+    assert!(run(&driven).is_empty());
+}
+
+#[test]
+fn a_device_that_passes_its_self_test_after_a_loss_is_used() {
+    let driven = cards(&[&[Fault::LostAt(1)], &[Fault::LosesNan], &[]]);
+    assert_eq!(run(&driven).len(), 1);
+    driven.settle();
+    let gpu = driven.gpu();
+    assert_eq!((gpu.state, gpu.reopened, driven.backend.tried(0)), (DeviceState::Ready, 1, 3));
+    let asked = driven.backend.opened(0)[2].submits();
+    assert!(asked > 0, "it was asked before it was used");
+    assert!(run(&driven).is_empty());
+    assert!(driven.backend.opened(0)[2].submits() > asked);
+}
+
+/// Plans hold the devices that they were made for: those of the engine, of a program, and of small graphs.
+#[test]
+fn a_device_that_was_retired_is_held_by_no_plan() {
+    for fault in [Fault::LostAt(6), Fault::HangAt(6)] {
+        let driven = Driven::new(&[&[fault], &[]]);
+        let x = driven.engine.tensor(&[1.0, 2.0, 3.0], [3]);
+        let draft = Draft::new(&[&x]).unwrap();
+        let program = draft.finish(&[&(&draft.stand_ins()[0] * 2.0)]).unwrap();
+        assert_eq!(program.call(&[&x]).unwrap()[0].to_vec::<f32>().unwrap(), [2.0, 4.0, 6.0]);
+        assert!(driven.backend.opened(0)[0].submits() > 0, "the program ran there");
+        for n in (1..20).take_while(|_| driven.gpu().reopened == 0) {
+            let ones = driven.engine.from_vec(vec![1.0f32; n], [n]) + 1.0;
+            assert_eq!(ones.to_vec::<f32>().unwrap(), vec![2.0; n]);
+            driven.settle();
+        }
+        assert_eq!(driven.gpu().reopened, 1, "{fault:?}");
+        let opened = driven.backend.opened(0);
+        assert_eq!(Arc::strong_count(&opened[0]), 2, "{fault:?}: the backend's list and this one");
+        assert_eq!(program.call(&[&x]).unwrap()[0].to_vec::<f32>().unwrap(), [2.0, 4.0, 6.0]);
+        assert!(opened[1].submits() > 0, "the program goes on");
+    }
+}
+
+/// A card that was measured before, with these faults at each of its openings.
+fn cards(openings: &[&[Fault]]) -> Driven {
+    let card = |faults: &&[Fault]| SimOptions { kind: DeviceKind::DiscreteGpu, ..options(faults) };
+    let known = breakeven::Profile { devices: vec![sim::unbeatable()], ..breakeven::Profile::new("") };
+    Driven::of(vec![openings.iter().map(card).collect()], |builder| builder.profile(known))
 }
 
 /// A device that says no to everything is asked three times in a minute.

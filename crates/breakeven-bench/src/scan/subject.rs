@@ -290,7 +290,7 @@ fn parts(report: &breakeven::Report) -> Sample {
     Sample {
         allocate_ns: binding(report),
         upload_ns: sum(|t| Some(t.upload)),
-        dispatch_ns: sum(|t| Some(t.dispatch)),
+        dispatch_ns: sum(|t| t.dispatch),
         kernel_ns: sum(|t| t.kernel),
         read_ns: sum(|t| Some(t.read)),
         wait_ns: sum(|t| Some(t.wait)),

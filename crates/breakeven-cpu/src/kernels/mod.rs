@@ -171,7 +171,8 @@ pub(crate) struct Bound<'a> {
     packed: Option<*const u8>,
 }
 
-// SAFETY: the memory is reserved for the launch, whose parts write disjoint elements.
+// SAFETY: it says where memory lies and touches none of it. Whoever reads or writes there says in a block of their own why they may,
+// by the contract of `Compiled::run` and by which elements are their part of the launch.
 unsafe impl Sync for Bound<'_> {}
 // SAFETY: as above.
 unsafe impl Send for Bound<'_> {}
@@ -179,7 +180,8 @@ unsafe impl Send for Bound<'_> {}
 impl<'a> Bound<'a> {
     /// Of so many inputs, with the outputs behind them.
     pub fn new(operands: &'a [*mut u8], inputs: usize, packed: Option<*const u8>) -> Bound<'a> {
-        // SAFETY: they are places, whoever may write there.
+        // SAFETY: `*mut u8` and `*const u8` are laid out alike, with the same valid values, and the list stays borrowed for 'a, so that
+        // nobody changes it meanwhile. What its entries point to is not touched.
         let operands = unsafe { std::slice::from_raw_parts(operands.as_ptr().cast::<*const u8>(), operands.len()) };
         Bound { operands, inputs, packed }
     }

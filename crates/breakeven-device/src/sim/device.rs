@@ -188,7 +188,7 @@ impl Device for SimDevice {
         if self.has(Fault::LosesNan) {
             submission.lose_nan();
         }
-        submission.timing.dispatch = self.options.speed.per_submit;
+        submission.timing.dispatch = Some(self.options.speed.per_submit);
         *state.lanes.free(lane) = submission.finish;
         if self.caps().host_memory {
             // A device in the host's memory works on the caller's thread.

@@ -153,7 +153,7 @@ impl Stand {
         Times {
             wall: start.elapsed().as_secs_f64(),
             kernel: timing.kernel.unwrap_or_default().as_secs_f64(),
-            dispatch: timing.dispatch.as_secs_f64(),
+            dispatch: timing.dispatch.unwrap_or_default().as_secs_f64(),
             wait: timing.wait.as_secs_f64(),
         }
     }

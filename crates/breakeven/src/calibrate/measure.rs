@@ -153,8 +153,7 @@ impl Bench<'_> {
 
     /// An error once nobody waits for what is measured.
     pub fn is_wanted(&self) -> Result<(), DeviceError> {
-        let gone = || DeviceError::Driver("nobody waits for its measurements any more".to_owned());
-        (self.go_on)().then_some(()).ok_or_else(gone)
+        (self.go_on)().then_some(()).ok_or(DeviceError::Cancelled)
     }
 
     /// Seconds from submit to done, and until submit returned, on the device's clock. What came is copied to `arrived`.
