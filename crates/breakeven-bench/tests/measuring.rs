@@ -105,6 +105,7 @@ static HALF: Operation = Operation {
     operands: |n| vec![vec![n]],
     write: half,
     sizes: &[1000],
+    counts: "elements",
     suite: Suite::Seeds,
     chains: false,
 };
@@ -134,6 +135,7 @@ static WRONG_OPERATION: Operation = Operation {
     operands: |n| vec![vec![n]],
     write: wrong,
     sizes: &[1000],
+    counts: "elements",
     suite: Suite::Seeds,
     chains: false,
 };
@@ -152,6 +154,7 @@ static DECAYING: Operation = Operation {
     operands: |n| vec![vec![n]],
     write: |x| &x[0] * 0.1,
     sizes: &[1000],
+    counts: "elements",
     suite: Suite::Seeds,
     chains: true,
 };
@@ -169,6 +172,7 @@ static REFUSED: Operation = Operation {
     operands: |n| vec![vec![n]],
     write: |x| x[0].reshape([3, 3]),
     sizes: &[1000],
+    counts: "elements",
     suite: Suite::Seeds,
     chains: false,
 };
@@ -209,6 +213,7 @@ static CHAIN_WRONG: Operation = Operation {
     operands: |n| vec![vec![n]],
     write: wrong_at_third_link,
     sizes: &[1000],
+    counts: "elements",
     suite: Suite::Seeds,
     chains: true,
 };

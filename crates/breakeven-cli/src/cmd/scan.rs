@@ -39,7 +39,8 @@ pub struct Scan {
     /// Only these operations: gelu,matmul.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Only these sizes: 1000..100000.
+    /// Only these sizes, as the operation counts them: 1000..100000. That is elements for most; the side of the matrices for matmul and of the image for
+    /// conv2d; texts or rows for layers of models.
     #[arg(long, value_parser = sizes)]
     sizes: Option<RangeInclusive<usize>>,
     /// Types of elements: f32,f16,bf16,f64.
