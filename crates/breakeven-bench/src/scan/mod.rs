@@ -11,6 +11,7 @@ mod operation;
 mod places;
 pub mod preset;
 mod process;
+mod rounds;
 mod scalar;
 mod sensors;
 mod sentinel;
