@@ -4,7 +4,6 @@ mod simulated;
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -12,11 +11,11 @@ use breakeven::{Engine, Tensor};
 use breakeven_bench::scan::child::Bench;
 use breakeven_bench::scan::task::Measure;
 use breakeven_bench::scan::{Clock, OPERATIONS, Operation, Sensors, Suite};
-use breakeven_device::sim::{Fault, SimClock, SimDevice, SimOptions};
+use breakeven_device::sim::{Fault, SimClock};
 use breakeven_study::folder::Facts;
 use breakeven_study::stats::Kept;
 use breakeven_study::{Copied, Flag, Mode, Sample, Status};
-use simulated::{Simulated, all_measured, engine, engine_on, no_sensors, speed, task, with, with_bench};
+use simulated::{Simulated, all_measured, engine, engine_on, no_sensors, submissions_of_a_cell, task, with_bench};
 
 /// The one cell that `operation` gives, or that of the study's relu.
 fn measured(operation: Option<&'static Operation>, task: &Measure) -> (Facts, Vec<Sample>) {
@@ -108,6 +107,7 @@ static HALF: Operation = Operation {
     operands: |n| vec![vec![n]],
     write: half,
     sizes: &[1000],
+    counts: "elements",
     suite: Suite::Seeds,
     chains: false,
 };
@@ -137,6 +137,7 @@ static WRONG_OPERATION: Operation = Operation {
     operands: |n| vec![vec![n]],
     write: wrong,
     sizes: &[1000],
+    counts: "elements",
     suite: Suite::Seeds,
     chains: false,
 };
@@ -155,6 +156,7 @@ static DECAYING: Operation = Operation {
     operands: |n| vec![vec![n]],
     write: |x| &x[0] * 0.1,
     sizes: &[1000],
+    counts: "elements",
     suite: Suite::Seeds,
     chains: true,
 };
@@ -172,6 +174,7 @@ static REFUSED: Operation = Operation {
     operands: |n| vec![vec![n]],
     write: |x| x[0].reshape([3, 3]),
     sizes: &[1000],
+    counts: "elements",
     suite: Suite::Seeds,
     chains: false,
 };
@@ -212,6 +215,7 @@ static CHAIN_WRONG: Operation = Operation {
     operands: |n| vec![vec![n]],
     write: wrong_at_third_link,
     sizes: &[1000],
+    counts: "elements",
     suite: Suite::Seeds,
     chains: true,
 };
@@ -281,17 +285,6 @@ fn a_device_that_is_lost_in_the_middle_takes_no_finished_row_with_it() {
             assert!(samples.iter().all(|sample| sample.wall_ns >= 4_750_000), "{samples:?}");
         }
     }
-}
-
-/// Submissions until the first cell of a device is done.
-fn submissions_of_a_cell() -> u64 {
-    let clock = Simulated(SimClock::new());
-    let sim = Arc::new(SimDevice::new(SimOptions::new("sim", speed()), &clock.0));
-    let engine = with(sim.clone());
-    let name = engine.devices()[1].name.clone();
-    let task = Measure { sizes: vec![1000], ..task(Mode::Host, &name) };
-    all_measured((&engine, &clock), None, &task);
-    sim.submits() as u64
 }
 
 /// A machine whose processor lowers its clock once, in the middle.

@@ -97,6 +97,7 @@ static LEAVES: Operation = Operation {
     operands: |n| vec![vec![n]],
     write: leaves,
     sizes: &[1000],
+    counts: "elements",
     suite: Suite::Seeds,
     chains: false,
 };
@@ -113,6 +114,7 @@ static SUFFERS: Operation = Operation {
         if IS_LEFT.load(Ordering::Relaxed) { (0..8).fold(x[0].clone(), |x, _| x.softmax(-1)) } else { x[0].softmax(-1) }
     },
     sizes: &[1000],
+    counts: "elements",
     suite: Suite::Seeds,
     chains: false,
 };

@@ -79,12 +79,21 @@ fn done(device: &str) -> String {
     format!(r#"echo '{{"line":"done","cell":{},"facts":{{"status":"ok"}},"samples":[{sample}]}}'; "#, cell(device))
 }
 
-fn outcome(name: &str, script: &str) -> Recorded {
+fn outcome(name: &str, devices: &[&str], script: &str) -> Recorded {
+    outcome_and_incomplete(name, devices, script).0
+}
+
+/// What a run over these devices leaves, and how many of its groups are incomplete.
+fn outcome_and_incomplete(name: &str, devices: &[&str], script: &str) -> (Recorded, usize) {
     let folder = Folder::new(name);
     let mut writer = RunWriter::create(&folder.0, &manifest()).unwrap();
-    run(&study(script, &folder), &mut writer, &|| false, &mut |_| ()).unwrap();
+    let incomplete = run(&on(devices, study(script, &folder)), &mut writer, &|| false, &mut |_| ()).unwrap();
     let _ = std::fs::remove_file(folder.0.with_extension("note"));
-    read(&folder.0).unwrap()
+    (read(&folder.0).unwrap(), incomplete)
+}
+
+fn on(devices: &[&str], study: Study) -> Study {
+    Study { devices: devices.iter().map(|device| (*device).to_owned()).collect(), ..study }
 }
 
 fn statuses(recorded: &Recorded) -> Vec<(&str, Status, usize)> {
@@ -95,7 +104,8 @@ fn statuses(recorded: &Recorded) -> Vec<(&str, Status, usize)> {
 fn a_child_that_is_killed_is_a_row_and_the_others_are_measured_by_the_next_one() {
     let first = format!("{}{}{}kill -9 $$", begun("a"), done("a"), begun("b"));
     let second = format!("{}{}", begun("c"), done("c"));
-    let recorded = outcome("killed", &format!("if [ -e $1 ]; then {second} else touch $1; {first}; fi"));
+    let recorded =
+        outcome("killed", &["a", "b", "c"], &format!("if [ -e $1 ]; then {second} else touch $1; {first}; fi"));
     let want = [("a", Status::Ok, 1), ("b", Status::Crash, 0), ("c", Status::Ok, 1)];
     assert_eq!(statuses(&recorded), want);
     let why = recorded.cells[1].facts.why.as_deref().unwrap();
@@ -107,14 +117,14 @@ fn a_child_that_hangs_is_ended_and_is_a_row() {
     let script =
         format!("if [ -e $1 ]; then exit 0; fi; touch $1; {}{}{}exec sleep 1000", begun("a"), done("a"), begun("b"));
     let begun = std::time::Instant::now();
-    let recorded = outcome("hangs", &script);
+    let recorded = outcome("hangs", &["a", "b"], &script);
     assert_eq!(statuses(&recorded), [("a", Status::Ok, 1), ("b", Status::Timeout, 0)]);
     assert!(begun.elapsed().as_secs() < 60, "the silence was waited for and no more");
 }
 
 #[test]
 fn a_child_that_crashes_before_any_cell_is_tried_twice_and_the_rest_says_why() {
-    let recorded = outcome("crashes", "echo x >> $1; echo it broke >&2; exit 3");
+    let recorded = outcome("crashes", &["cpu"], "echo x >> $1; echo it broke >&2; exit 3");
     assert_eq!(statuses(&recorded), [("cpu", Status::Skipped, 0)]);
     let why = recorded.cells[0].facts.why.as_deref().unwrap();
     assert!(why.contains("it broke") && why.contains("given up after 2 processes"), "{why}");
@@ -124,7 +134,7 @@ fn a_child_that_crashes_before_any_cell_is_tried_twice_and_the_rest_says_why() {
 
 #[test]
 fn a_child_that_refuses_is_asked_once_and_its_cells_are_rows() {
-    let recorded = outcome("refuses", "echo there is no such device >&2; exit 2");
+    let recorded = outcome("refuses", &["cpu"], "echo there is no such device >&2; exit 2");
     assert_eq!(statuses(&recorded), [("cpu", Status::Skipped, 0)]);
     assert!(recorded.cells[0].facts.why.as_deref().unwrap().contains("no such device"));
     let notes: Vec<&String> = recorded.notes.iter().filter(|note| note.contains("no such device")).collect();
@@ -132,9 +142,34 @@ fn a_child_that_refuses_is_asked_once_and_its_cells_are_rows() {
 }
 
 #[test]
+fn what_a_child_leaves_out_is_a_row_and_the_run_is_incomplete() {
+    let (recorded, incomplete) =
+        outcome_and_incomplete("leaves-out", &["a", "b"], &format!("{}{}", begun("a"), done("a")));
+    assert_eq!((statuses(&recorded), incomplete), (vec![("a", Status::Ok, 1), ("b", Status::Skipped, 0)], 1));
+    let why = recorded.cells[1].facts.why.as_deref().unwrap();
+    assert!(why.contains("left out") && recorded.notes.iter().any(|note| note.contains("left out")), "{why}");
+    let whole = format!("{}{}{}{}", begun("a"), done("a"), begun("b"), done("b"));
+    assert_eq!(outcome_and_incomplete("whole", &["a", "b"], &whole).1, 0);
+}
+
+#[test]
+fn what_was_not_tried_is_tried_when_the_run_goes_on_and_what_was_is_not() {
+    let folder = Folder::new("retried");
+    let mut writer = RunWriter::create(&folder.0, &manifest()).unwrap();
+    let first = study(&format!("{}{}", begun("a"), done("a")), &folder);
+    run(&on(&["a", "b"], first), &mut writer, &|| false, &mut |_| ()).unwrap();
+    drop(writer);
+    let mut writer = RunWriter::resume(&folder.0, &manifest()).unwrap();
+    let again = study(&format!("{}{}", begun("b"), done("b")), &folder);
+    assert_eq!(run(&on(&["a", "b"], again), &mut writer, &|| false, &mut |_| ()).unwrap(), 0);
+    assert_eq!(statuses(&read(&folder.0).unwrap()), [("a", Status::Ok, 1), ("b", Status::Ok, 1)]);
+}
+
+#[test]
 fn finished_rows_stay_when_the_next_processes_end_before_any_cell() {
     let first = format!("{}{}{}kill -9 $$", begun("a"), done("a"), begun("b"));
-    let recorded = outcome("then-crashes", &format!("if [ -e $1 ]; then exit 3; else touch $1; {first}; fi"));
+    let recorded =
+        outcome("then-crashes", &["a", "b", "cpu"], &format!("if [ -e $1 ]; then exit 3; else touch $1; {first}; fi"));
     let want = [("a", Status::Ok, 1), ("b", Status::Crash, 0), ("cpu", Status::Skipped, 0)];
     assert_eq!(statuses(&recorded), want);
 }
@@ -184,14 +219,14 @@ fn a_cold_call_that_crashes_or_is_refused_is_a_row_and_is_not_tried_again() {
 
 #[test]
 fn sensors_are_read_before_and_after_each_group() {
-    let recorded = outcome("sensors", &format!("{}{}", begun("a"), done("a")));
+    let recorded = outcome("sensors", &["a"], &format!("{}{}", begun("a"), done("a")));
     let when: Vec<&str> = recorded.sensors.iter().map(|reading| reading.when.as_str()).collect();
     assert_eq!(when, ["before relu f32", "after relu f32"]);
 }
 
 #[test]
 fn what_is_not_understood_is_noted_and_nothing_else_is_lost() {
-    let recorded = outcome("nonsense", &format!("{}echo rubbish; {}", begun("a"), done("a")));
+    let recorded = outcome("nonsense", &["a"], &format!("{}echo rubbish; {}", begun("a"), done("a")));
     assert_eq!(statuses(&recorded), [("a", Status::Ok, 1)]);
     assert!(recorded.notes.iter().any(|note| note.contains("rubbish")), "{:?}", recorded.notes);
 }
@@ -203,7 +238,7 @@ fn a_study_that_is_stopped_keeps_what_is_finished_and_goes_on_where_it_was() {
     let script = format!("{}{}{}exec sleep 1000", begun("a"), done("a"), begun("b"));
     let finished = Counter::new(0);
     let count = |progress: Progress| finished.set(finished.get() + usize::from(matches!(progress, Progress::Done(..))));
-    run(&study(&script, &folder), &mut writer, &|| finished.get() > 0, &mut { count }).unwrap();
+    run(&on(&["a", "b"], study(&script, &folder)), &mut writer, &|| finished.get() > 0, &mut { count }).unwrap();
     drop(writer);
     assert_eq!(statuses(&read(&folder.0).unwrap()), [("a", Status::Ok, 1)]);
     let mut writer = RunWriter::resume(&folder.0, &manifest()).unwrap();
@@ -213,7 +248,7 @@ fn a_study_that_is_stopped_keeps_what_is_finished_and_goes_on_where_it_was() {
         begun("b"),
         done("b")
     );
-    run(&study(&script, &folder), &mut writer, &|| false, &mut |_| ()).unwrap();
+    run(&on(&["a", "b"], study(&script, &folder)), &mut writer, &|| false, &mut |_| ()).unwrap();
     assert_eq!(statuses(&read(&folder.0).unwrap()), [("a", Status::Ok, 1), ("b", Status::Ok, 1)]);
 }
 

@@ -330,6 +330,72 @@ fn a_parent_that_is_killed_loses_no_finished_row_and_the_run_goes_on() {
     assert!(cells(&out).iter().all(|(_, _, status)| status == "ok"));
 }
 
+/// The processes that the process `id` started and that are there.
+#[cfg(target_os = "linux")]
+fn children(id: u32) -> Vec<String> {
+    let listed = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    listed.split_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_request_to_end_ends_the_child_too_and_keeps_what_is_finished() {
+    let folder = Folder::new("terminated");
+    let out = folder.path("run");
+    let child =
+        command(&scan(&out, &["--seconds", "30"])).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while !Path::new(&out).join("events.jsonl").exists() || children(child.id()).is_empty() {
+        assert!(begun.elapsed() < Duration::from_mins(2), "no process measures");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let measuring = children(child.id());
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 3, "{}", text(&output));
+    assert!(text(&output).contains("--resume"), "{}", text(&output));
+    assert!(measuring.iter().all(|id| !Path::new("/proc").join(id).exists()), "{measuring:?}");
+    let report = run(&["report", &out]);
+    assert_eq!(code(&report), 0, "{}", text(&report));
+    assert!(!text(&report).contains("inf%"), "{}", text(&report));
+    let resumed = run(&["scan", "--resume", &out]);
+    assert_eq!(code(&resumed), 0, "{}", text(&resumed));
+    assert_eq!(cells(&out).len(), 4);
+}
+
+/// A run whose logs have no finished cell, and one that failed before it was gone on with.
+#[test]
+fn what_is_not_finished_and_what_failed_before_is_said() {
+    let folder = Folder::new("unfinished");
+    let (out, empty) = (folder.path("run"), folder.path("empty"));
+    assert_eq!(code(&run(&scan(&out, &[]))), 0);
+    altered(&out, &empty, 1.0, |_| {});
+    std::fs::write(Path::new(&empty).join("events.jsonl"), OLD_EVENTS.lines().next().unwrap().to_owned() + "\n")
+        .unwrap();
+    std::fs::write(Path::new(&empty).join("samples.csv"), OLD_SAMPLES.lines().next().unwrap().to_owned() + "\n")
+        .unwrap();
+    let output = run(&["report", &empty]);
+    assert_eq!(code(&output), 0, "{}", text(&output));
+    assert!(
+        text(&output).contains("no cell of it is finished") && text(&output).contains("floor not known"),
+        "{}",
+        text(&output)
+    );
+    let page = std::fs::read_to_string(Path::new(&empty).join("summary.md")).unwrap();
+    assert!(page.contains("No cell of this run is finished"), "{page}");
+    let output = run(&["compare", &empty, &out]);
+    assert_eq!(code(&output), 3, "{}", text(&output));
+    assert!(text(&output).contains("no finished cell"), "{}", text(&output));
+    // Nothing is left to measure, and what failed before has failed.
+    let events = Path::new(&out).join("events.jsonl");
+    let failed = std::fs::read_to_string(&events).unwrap().replacen(r#""status":"ok""#, r#""status":"wrong""#, 1);
+    std::fs::write(&events, failed).unwrap();
+    let output = run(&["scan", "--resume", &out, "--json"]);
+    assert_eq!(code(&output), 1, "{}", text(&output));
+    let said: Value = serde_json::from_slice(&output.stdout).expect("one JSON object and nothing else");
+    assert_eq!((said["cells"].as_u64(), said["failed"].as_u64()), (Some(4), Some(1)));
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupt_leaves_a_readable_run() {
@@ -357,6 +423,7 @@ fn a_wrong_call_says_what_there_is() {
         (&["scan", "--dtype", "f8"], "f16"),
         (&["scan", "--mode", "warm"], "resident"),
         (&["scan", "--sizes", "big"], "1000..100000"),
+        (&["scan", "--only", "matmul", "--sizes", "5000..100000"], "matmul 32 to 1024 (the side of both matrices)"),
         (&["scan", "--only", "relu", "--device", "gpu7", "--output", "/nowhere/at/all"], "cpu"),
         (&["report", "/no/such/run"], "/no/such/run"),
         (&["report", ".", "--format", "pdf"], "html"),

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 
 use breakeven_study::folder::{Event, Facts, RunWriter, names, read};
 use breakeven_study::report::{REPORTS, report};
-use breakeven_study::{Manifest, Mode, Sample, Source, Status, StudyError, Summary, SummarySchema, summarize};
+use breakeven_study::{
+    Cell, Copied, Made, Manifest, Mode, Pool, Run, Sample, Source, Status, Stop, StudyError, Summary, SummarySchema,
+    summarize,
+};
 use samples::{Folder, cell, manifest};
 
 /// Three cells, the last of which is begun and has samples.
@@ -195,6 +198,55 @@ fn load_a_million(within: Duration) -> Result<(), StudyError> {
         let bytes = (report.make)(&summary).len();
         assert!(bytes < 5_000_000, "{}: {bytes} bytes", report.name);
     }
+    Ok(())
+}
+
+/// As many cells as thirty operations at ten sizes in six modes on five devices, and more, with all that a scan says of a cell.
+#[test]
+fn the_page_of_ten_thousand_cells_is_bounded_and_says_what_it_leaves_out() -> Result<(), StudyError> {
+    let folder = Folder::new("ten-thousand");
+    let mut run = RunWriter::create(folder.path(), &manifest())?;
+    let parts =
+        Sample { dispatch_ns: Some(98_765), kernel_ns: Some(1_234_567), wait_ns: Some(456_789), ..Sample::default() };
+    let parts = Sample { allocate_ns: Some(12_345), upload_ns: Some(1_456_789), read_ns: Some(1_678_912), ..parts };
+    let ran = "wgpu:0, NVIDIA H200 (vulkan, 580.126.09); tiles of 128 x 128 by tensor cores, f16 in and f32 out";
+    let facts = Facts {
+        bytes: Some(48_000_000),
+        flops: Some(96_000_000),
+        predicted_ns: Some(2_345_678.9),
+        checksum: Some("91eaa368fe3c8147".into()),
+        ran: Some(ran.into()),
+        stop: Some(Stop::StableNoise),
+        pool: Some(Pool { hits: 123, misses: 4, bytes: 123_456_789 }),
+        made: Some(Made { calls: 125, plans: 1, pipelines: Some(1) }),
+        copied: Some(Copied { upload_bytes: 32_000_000, read_bytes: 16_000_000 }),
+        ..Facts::of(Status::Ok)
+    };
+    for index in 0..10_000u64 {
+        let device = ["cpu", "vulkan:0"][index as usize % 2];
+        let cell =
+            cell(&format!("batch_alternating_{}", index / 400), 1_000_000 + index % 400 / 2, device, Mode::Chain(16));
+        // Every second operation is one of matrices.
+        let shape = if index / 400 % 2 == 0 { cell.shape.clone() } else { format!("1000x{}", 1_000 + index % 400 / 2) };
+        let cell = Cell { shape, ..cell };
+        let wall = |at| 3_456_789 + u64::from(at * 7919 % 60) * 1001 + index;
+        let sample = |at: u32| Sample { round: at / 5, index: at % 5, wall_ns: wall(at), ..parts };
+        let id = run.begin(0, &cell)?;
+        run.samples(id, &(0..60).map(sample).collect::<Vec<_>>())?;
+        let broken =
+            Facts::failed(Status::Wrong, "element 3 is 1 instead of 2, which is not what was to be computed at all");
+        run.finish(0, id, &cell, if index % 20 == 7 { broken } else { facts.clone() })?;
+    }
+    let run = summarize(&read(folder.path())?, "ten thousand", Source::Simulated, |_| vec![]);
+    let page = (report("html").expect("listed").make)(&Summary { schema: SummarySchema {}, runs: vec![run.clone()] });
+    println!("{} bytes", page.len());
+    assert!(page.len() <= 5_000_000, "{} bytes", page.len());
+    // Every cell is drawn, the worst are told in full, and the plain tables end somewhere.
+    assert_eq!((page.matches("\"q1_ns\":").count(), page.matches("\"brief\":true").count()), (9_500, 9_400));
+    assert!(page.contains("<p>300 more failed: they are in summary.csv.</p>"), "500 failed");
+    let few = Run { cells: run.cells[..4_000].to_vec(), ..run };
+    let page = (report("html").expect("listed").make)(&Summary { schema: SummarySchema {}, runs: vec![few] });
+    assert!(page.len() <= 5_000_000 && !page.contains("\"brief\":true"), "{} bytes", page.len());
     Ok(())
 }
 

@@ -2,10 +2,11 @@
 
 mod samples;
 
-use breakeven_study::folder::{Facts, Recorded, RunWriter, read};
+use breakeven_study::folder::{Facts, Recorded, RecordedCell, RunWriter, Sentinel, read};
 use breakeven_study::stats::Random;
 use breakeven_study::verdict::{Rule, Verdict, compare_runs, differences};
 use breakeven_study::{Manifest, Mode, Sample, Status, StudyError};
+use samples::noise::LoadedMachine;
 use samples::{Folder, cell, manifest};
 
 /// A run of "gelu" at three sizes, each sample taking `ratio` of 1 ns an element.
@@ -105,4 +106,95 @@ fn what_is_slower_must_be_slower_in_a_second_run_too() -> Result<(), StudyError>
     assert_eq!((refuted.to_confirm().count(), refuted.exit(&rule).code()), (0, 3));
     assert!(refuted.verdicts[0].1.to_string().contains("not seen again"), "{:?}", refuted.verdicts[0]);
     Ok(())
+}
+
+/// A run as `scan` takes it on a loaded machine: 12 cells one after the other, each of so many rounds of five, each a little faster or slower in this
+/// process than in another, those below `slowed` by 15% more.
+fn scanned(seed: u64, rounds: u32, slowed: usize) -> Recorded {
+    let (mut machine, mut process) = (LoadedMachine::new(seed), Random::new(seed));
+    let mut recorded = recorded();
+    let times: Vec<f64> = (0..12)
+        .map(|index| 100_000.0 * (0.01 * process.normal()).exp() * if index < slowed { 1.15 } else { 1.0 })
+        .collect();
+    let mut samples = vec![Vec::new(); times.len()];
+    let mut turn = |round: u32, index: usize| {
+        // Best of three.
+        let wall_ns = (0..3).map(|_| machine.sample(50_000.0) as u64).min().expect("three");
+        recorded.sentinels.push(Sentinel { round, wall_ns });
+        let sample =
+            |at| Sample { round, index: at, wall_ns: machine.sample(times[index]) as u64, ..Sample::default() };
+        samples[index].extend((0..5).map(sample));
+    };
+    // The first five of a size by themselves.
+    (0..times.len()).for_each(|index| (0..5).for_each(|round| turn(round, index)));
+    (5..rounds).for_each(|round| (0..times.len()).for_each(|index| turn(round, index)));
+    for (samples, elements) in samples.into_iter().zip(1000..) {
+        let cell = cell("gelu", elements, "cpu", Mode::Host);
+        recorded.cells.push(RecordedCell { cell, facts: Facts::of(Status::Ok), samples });
+    }
+    recorded
+}
+
+/// Without cells.
+fn recorded() -> Recorded {
+    let folder = Folder::new(&format!("runs-empty-{:?}", std::thread::current().id()));
+    RunWriter::create(folder.path(), &manifest()).expect("a folder");
+    read(folder.path()).expect("it was just written")
+}
+
+/// How many of 40 comparisons of two scans call any cell slower or faster, and how many cells of all are called slower, same and neither.
+fn counted(rounds: u32, slowed: usize) -> (usize, [usize; 3]) {
+    let (mut alarms, mut cells) = (0, [0; 3]);
+    for seed in 0..40 {
+        let (a, b) = (scanned(2 * seed, rounds, 0), scanned(2 * seed + 1, rounds, slowed));
+        let found = compare_runs(&a, &b, &Rule::default(), false).expect("the same machine");
+        alarms += usize::from(found.to_confirm().count() > 0);
+        for (_, verdict) in &found.verdicts {
+            let place = match verdict {
+                Verdict::Slower(_) => 0,
+                Verdict::Same(_) => 1,
+                _ => 2,
+            };
+            cells[place] += 1;
+        }
+    }
+    (alarms, cells)
+}
+
+/// Neighbours disturb rounds and whole processes here, up to twice as slow: hardly ever an alarm all the same, and what is slower is found the more often
+/// the more rounds there are.
+#[test]
+fn two_scans_of_the_same_give_no_alarm_and_those_of_slower_code_are_found() {
+    let (few, many) = (counted(12, 0), counted(40, 0));
+    assert!(few.0 <= 1 && many.0 <= 1, "{few:?} {many:?}");
+    let [third, all] = [4, 12].map(|slowed| counted(40, slowed));
+    assert!(third.0 >= 12 && all.0 >= 20 && all.1[0] >= 4 * third.1[0], "{third:?} {all:?}");
+}
+
+/// Five rounds are what a scan takes that has no time: taken one after the other, they are as slow as the machine is then.
+#[test]
+fn few_rounds_decide_nothing() {
+    assert_eq!(counted(5, 12), (0, [0, 0, 480]));
+    let found = compare_runs(&scanned(1, 5, 0), &scanned(2, 5, 0), &Rule::default(), false).expect("the same machine");
+    assert_eq!(found.exit(&Rule::default()).code(), 3);
+    let said = found.verdicts[0].1.to_string();
+    assert!(said.contains("5 rounds are too few") && said.contains("12 are needed"), "{said}");
+}
+
+/// B as a whole on a lower clock: the sentinel tells, and no cell is called slower.
+#[test]
+fn a_machine_that_is_slower_as_a_whole_is_no_slower_code() {
+    let (a, mut b) = (scanned(1, 40, 0), scanned(2, 40, 0));
+    let longer = |ns: &mut u64| *ns = *ns * 13 / 10;
+    b.cells.iter_mut().flat_map(|cell| &mut cell.samples).for_each(|sample| longer(&mut sample.wall_ns));
+    let slowed = compare_runs(&a, &b, &Rule::default(), false).expect("the same machine");
+    assert!(slowed.to_confirm().count() > 6, "slower code: {:?}", slowed.verdicts);
+    b.sentinels.iter_mut().for_each(|sentinel| longer(&mut sentinel.wall_ns));
+    let found = compare_runs(&a, &b, &Rule::default(), false).expect("the same machine");
+    assert_eq!(found.to_confirm().count(), 0, "{:?}", found.verdicts);
+    assert!(
+        found.notes[0].contains("plain arithmetic by 2") || found.notes[0].contains("plain arithmetic by 3"),
+        "{:?}",
+        found.notes
+    );
 }

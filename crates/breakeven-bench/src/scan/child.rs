@@ -1,4 +1,4 @@
-//! A child process: one operation at some sizes, on all devices and in all modes in turns.
+//! A child process: one operation at some sizes, on all devices and in all modes, in turns.
 
 use std::num::NonZero;
 use std::time::Duration;
@@ -11,11 +11,12 @@ use super::cells::{Kind, is_of_new_engines};
 use super::clock::Clock;
 use super::operation::Operation;
 use super::places::{Place, needs_look, places, scalar};
+use super::rounds::{Cells, Rounds};
 use super::sensors::Sensors;
 use super::subject::{Operands, References, Subject};
 use super::task::{Line, Measure, Setting, Task};
 use super::turn::Turn;
-use super::{Error, Result, first, machine, operation, sentinel, simulated};
+use super::{Error, Result, first, machine, operation, simulated};
 
 /// How long drivers and calibration may take before a child goes on without them.
 pub const READY: Duration = Duration::from_mins(2);
@@ -124,7 +125,7 @@ pub fn measure_this(bench: &Bench<'_>, operation: &'static Operation, task: &Mea
     let mut places = places(bench.engine, &task.devices)?;
     places.extend(task.scalar.then(scalar));
     let deadline = Duration::from_millis(task.effort.deadline_ms);
-    let mut order = Order(task.seed | 1);
+    let (mut rounds, mut open) = (Rounds::new(task.seed), Vec::new());
     for &size in &task.sizes {
         let turns = turns(task, operation, size, &places);
         if turns.is_empty() {
@@ -134,35 +135,32 @@ pub fn measure_this(bench: &Bench<'_>, operation: &'static Operation, task: &Mea
         let modes: Vec<Mode> = turns.iter().map(|turn| turn.cell.mode).collect();
         let ready = Subject::new(bench.engine, operands, deadline).and_then(|s| Ok((s.references(modes)?, s)));
         match ready {
-            Ok((wanted, mut subject)) => measure_size(bench, task, turns, (&mut subject, &wanted), &mut order, say)?,
+            Ok((wanted, subject)) => {
+                let cells = checked(bench, task, turns, (subject, wanted), say)?;
+                open.extend(rounds.least(bench, task, cells, say)?);
+            }
             Err(error) => refuse(turns, &error, say)?,
         }
     }
-    Ok(())
+    rounds.rest(bench, task, open, say)
 }
 
-/// All cells of one size, in turns.
-fn measure_size(
+/// All cells of one size after their first calls.
+fn checked<'a>(
     bench: &Bench<'_>,
     task: &Measure,
     mut turns: Vec<Turn>,
-    (subject, wanted): (&mut Subject<'_>, &References),
-    order: &mut Order,
+    (mut subject, wanted): (Subject<'a>, References),
     say: Say<'_>,
-) -> Result<()> {
+) -> Result<Cells<'a>> {
     for turn in &mut turns {
         say(Line::Begun { cell: turn.cell.clone() })?;
-        turn.check(subject, wanted, bench);
+        turn.check(&mut subject, &wanted, bench);
         if turn.cell.mode == Mode::First && turn.is_open() {
             first::take(turn, bench, task, subject.operands());
         }
     }
-    rounds(bench, task, subject, &mut turns, order, say)?;
-    for turn in turns {
-        let (cell, facts, samples) = turn.finish();
-        say(Line::Done { cell, facts: Box::new(facts), samples })?;
-    }
-    Ok(())
+    Ok(Cells { turns, subject, spent: Duration::ZERO })
 }
 
 /// Work that the engine does not take, or of which there is no reference, is measured nowhere: each cell is a row that says why.
@@ -184,34 +182,6 @@ pub fn settings_of(setting: &Setting, settings: &Settings) -> Result<Settings> {
     Ok(Settings { graphics, threads, software: setting.software || settings.software, ..settings.clone() })
 }
 
-/// Rounds of turns in random order, until every cell is known well enough or the time is up.
-fn rounds(
-    bench: &Bench<'_>,
-    task: &Measure,
-    subject: &mut Subject<'_>,
-    turns: &mut [Turn],
-    order: &mut Order,
-    say: Say<'_>,
-) -> Result<()> {
-    let clock = bench.clock;
-    let end = clock.now() + Duration::from_millis(task.effort.budget_ms);
-    let mut round = 0;
-    while turns.iter().any(Turn::is_open) && (round < task.effort.rounds || clock.now() < end) {
-        say(Line::Sentinel { round, wall_ns: sentinel::time(clock) })?;
-        for i in order.of(turns.len()) {
-            if turns[i].is_open() {
-                say(Line::Begun { cell: turns[i].cell.clone() })?;
-                turns[i].take(subject, round, &task.effort, bench);
-            }
-        }
-        round += 1;
-        if round >= task.effort.rounds {
-            turns.iter_mut().filter(|turn| turn.is_open()).for_each(|turn| turn.settle(clock.now() >= end, task.seed));
-        }
-    }
-    Ok(())
-}
-
 fn turns(task: &Measure, operation: &Operation, size: usize, places: &[Place]) -> Vec<Turn> {
     let kind = Kind { operation, dtype: &task.dtype };
     let of_place = |place: &Place| {
@@ -225,16 +195,4 @@ fn turns(task: &Measure, operation: &Operation, size: usize, places: &[Place]) -
 pub fn dtype(name: &str) -> Result<DType> {
     let known = [DType::F32, DType::F64, DType::F16, DType::BF16];
     known.into_iter().find(|dtype| dtype.name() == name).ok_or_else(|| Error::dtype(name))
-}
-
-/// Random orders that follow from a seed.
-struct Order(u64);
-
-impl Order {
-    /// The numbers below `count` in another order each time.
-    fn of(&mut self, count: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..count).collect();
-        crate::shuffle(&mut order, &mut self.0);
-        order
-    }
 }

@@ -11,6 +11,7 @@ mod operation;
 mod places;
 pub mod preset;
 mod process;
+mod rounds;
 mod scalar;
 mod sensors;
 mod sentinel;
@@ -56,8 +57,13 @@ pub enum Error {
         known: String,
     },
     /// Filters that exclude each other.
-    #[error("nothing is left to measure: the operations that are asked for have no size or mode among those asked for")]
-    Nothing,
+    #[error(
+        "nothing is left to measure: the operations that are asked for have no size or mode among those asked for; their sizes are {sizes}"
+    )]
+    Nothing {
+        /// The sizes of each operation, and what they count.
+        sizes: String,
+    },
     /// An interface of GPUs that there is not.
     #[error("`{name}` is not {known}")]
     Backend {

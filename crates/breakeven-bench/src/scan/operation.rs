@@ -12,6 +12,8 @@ pub struct Operation {
     pub write: fn(&[Tensor]) -> Tensor,
     /// Sizes that the reports which this project began with printed, or that suit it.
     pub sizes: &'static [usize],
+    /// What a size counts, in a word or two: "elements", "the side of both matrices".
+    pub counts: &'static str,
     /// Where it comes from.
     pub suite: Suite,
     /// Whether its result can take the place of its first operand, so that it can be repeated on its own result.
@@ -29,18 +31,29 @@ pub enum Suite {
 
 use Suite::{Models, Seeds};
 
+/// What a size of most operations counts.
+pub const ELEMENTS: &str = "elements";
+
 const LINES: &[usize] = &[1_000, 10_000, 100_000, 1_000_000];
 
 const fn unary(name: &'static str, write: fn(&[Tensor]) -> Tensor) -> Operation {
-    Operation { name, operands: |n| vec![vec![n]], write, sizes: LINES, suite: Seeds, chains: true }
+    Operation { name, operands: |n| vec![vec![n]], write, sizes: LINES, counts: ELEMENTS, suite: Seeds, chains: true }
 }
 
 const fn binary(name: &'static str, write: fn(&[Tensor]) -> Tensor) -> Operation {
-    Operation { name, operands: |n| vec![vec![n], vec![n]], write, sizes: LINES, suite: Seeds, chains: true }
+    Operation {
+        name,
+        operands: |n| vec![vec![n], vec![n]],
+        write,
+        sizes: LINES,
+        counts: ELEMENTS,
+        suite: Seeds,
+        chains: true,
+    }
 }
 
 const fn folded(name: &'static str, write: fn(&[Tensor]) -> Tensor) -> Operation {
-    Operation { name, operands: |n| vec![vec![n]], write, sizes: LINES, suite: Seeds, chains: false }
+    Operation { name, operands: |n| vec![vec![n]], write, sizes: LINES, counts: ELEMENTS, suite: Seeds, chains: false }
 }
 
 /// Additions of parts, as many and as large as the report of `SuperVM`'s bucket cache has them: of its seven compositions it prints the time of each task
@@ -80,6 +93,7 @@ pub static OPERATIONS: &[Operation] = &[
         operands: |n| vec![vec![n, n], vec![n, n]],
         write: |x| x[0].matmul(&x[1]),
         sizes: &[32, 64, 100, 128, 256, 500, 512, 1_000, 1_024],
+        counts: "the side of both matrices",
         suite: Seeds,
         chains: true,
     },
@@ -88,6 +102,7 @@ pub static OPERATIONS: &[Operation] = &[
         operands: |n| vec![vec![1, 3, n, n], vec![16, 3, 3, 3]],
         write: |x| x[0].conv(&x[1], None, &Conv::default()),
         sizes: &[32, 64, 128, 256, 512],
+        counts: "the side of the image",
         suite: Seeds,
         chains: false,
     },
@@ -105,6 +120,7 @@ pub static OPERATIONS: &[Operation] = &[
         operands: encoder_operands,
         write: encoder_layer,
         sizes: &[1, 4, 16, 64, 256],
+        counts: "texts of 16 tokens",
         suite: Models,
         chains: true,
     },
@@ -113,6 +129,7 @@ pub static OPERATIONS: &[Operation] = &[
         operands: |n| vec![vec![n, WIDTH], vec![4 * WIDTH, WIDTH], vec![WIDTH, 4 * WIDTH]],
         write: |x| x[0].linear(&x[1], None).gelu().linear(&x[2], None).layer_norm(None, None, 1e-5),
         sizes: &[1, 16, 64, 256, 1_024, 4_096],
+        counts: "rows of 384 elements",
         suite: Models,
         chains: true,
     },

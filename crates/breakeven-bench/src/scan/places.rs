@@ -3,6 +3,7 @@
 use breakeven::{DeviceId, DeviceKind, DeviceReport, DeviceState, Engine};
 use breakeven_study::{AUTOMATIC, SCALAR};
 
+use super::task::Effort;
 use super::{Error, Result};
 
 /// Where a cell runs.
@@ -52,6 +53,16 @@ impl Place {
     /// Whether it is a plain loop.
     pub fn is_scalar(&self) -> bool {
         self.name == SCALAR
+    }
+
+    /// Milliseconds of untimed work before the samples of a turn. The CPU is awake sooner than a GPU, and rounds that cost less are more rounds.
+    pub fn warm_up_ms(&self, effort: &Effort) -> u64 {
+        match self.device {
+            _ if !self.rests => 0,
+            Some(DeviceId::HOST) => effort.warm_up_ms / 4,
+            _ if self.is_scalar() => effort.warm_up_ms / 4,
+            _ => effort.warm_up_ms,
+        }
     }
 
     /// How its device stands; none where the engine chooses.

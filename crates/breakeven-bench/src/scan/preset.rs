@@ -25,7 +25,7 @@ pub enum Preset {
 pub struct Filter {
     /// Operations by name.
     pub operations: Vec<String>,
-    /// Sizes, as operations count them.
+    /// Sizes, as operations count them: [`Operation::counts`].
     pub sizes: Option<RangeInclusive<usize>>,
     /// Types of elements; f32 when none.
     pub dtypes: Vec<String>,
@@ -68,7 +68,17 @@ pub fn groups(preset: Preset, filter: &Filter) -> Result<Vec<Group>> {
     let groups: Vec<Group> = groups.collect();
     let first_calls = groups.iter().filter_map(|group| with_first_calls(group, preset, filter));
     let groups: Vec<Group> = groups.iter().cloned().chain(first_calls).collect();
-    if groups.is_empty() { Err(Error::Nothing) } else { Ok(groups) }
+    if groups.is_empty() { Err(Error::Nothing { sizes: sizes_of(preset, filter) }) } else { Ok(groups) }
+}
+
+/// "matmul 32 to 1024 (the side of both matrices)", for each operation that is wanted.
+fn sizes_of(preset: Preset, filter: &Filter) -> String {
+    let wanted = OPERATIONS.iter().filter(|operation| is_wanted(operation, preset, filter));
+    let one = |operation: &Operation| {
+        let [least, most] = [operation.sizes.first(), operation.sizes.last()].map(|size| size.copied().unwrap_or(0));
+        format!("{} {least} to {most} ({})", operation.name, operation.counts)
+    };
+    wanted.map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn is_wanted(operation: &Operation, preset: Preset, filter: &Filter) -> bool {
@@ -175,7 +185,9 @@ mod tests {
         let wrong = Filter { operations: vec!["tahn".into()], ..Filter::default() };
         assert!(groups(Preset::Quick, &wrong).unwrap_err().to_string().contains("tanh"));
         let nothing = Filter { sizes: Some(7..=8), ..Filter::default() };
-        assert!(groups(Preset::Quick, &nothing).unwrap_err().to_string().contains("nothing is left"));
+        let why = groups(Preset::Quick, &nothing).unwrap_err().to_string();
+        assert!(why.contains("nothing is left") && why.contains("add 1000 to 2000000 (elements)"), "{why}");
+        assert!(why.contains("matmul 32 to 1024 (the side of both matrices)"), "{why}");
     }
 
     #[test]

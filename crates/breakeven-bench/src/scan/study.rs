@@ -93,7 +93,7 @@ pub fn look(study: &Study, ceilings: bool, stopped: &dyn Fn() -> bool) -> Result
 }
 
 /// Measures every group of `study` that `writer` does not have yet; ends early, with what there is, once `stopped` says so. Returns how many
-/// groups are incomplete because their processes ended before they were done.
+/// groups are incomplete because their processes ended before they were done, or left cells out.
 pub fn run(
     study: &Study,
     writer: &mut RunWriter,
@@ -153,7 +153,7 @@ struct Runner<'a> {
     begun: Instant,
     /// Processes begun so far.
     processes: u32,
-    /// Groups whose processes ended before they were done.
+    /// Groups whose processes ended before they were done, or left cells out.
     incomplete: usize,
     /// Cells of the child that is running, the one that it works on last, with their numbers in the folder.
     open: Vec<(Cell, u32)>,
@@ -198,7 +198,8 @@ impl Runner<'_> {
         let mut outside = 0;
         for _ in 0..ATTEMPTS {
             let (status, how) = match self.attempt(group, done)? {
-                Ending::Done | Ending::Stopped => return Ok(()),
+                Ending::Done => return self.complete(group),
+                Ending::Stopped => return Ok(()),
                 Ending::Refused(why) => return self.give_up(group, &why),
                 Ending::Crashed(how) => (Status::Crash, how),
                 Ending::Hung(silence) => (Status::Timeout, hung(silence)),
@@ -215,6 +216,15 @@ impl Runner<'_> {
         }
         self.incomplete += 1;
         self.give_up(group, &format!("given up after {ATTEMPTS} processes"))
+    }
+
+    /// A process that ended as if all were done may have left cells out: the devices it saw were others, or it is at fault.
+    fn complete(&mut self, group: &Group) -> Result<()> {
+        if self.missing(group).is_empty() {
+            return Ok(());
+        }
+        self.incomplete += 1;
+        self.give_up(group, "left out: its process ended as if all were done and said nothing of it")
     }
 
     /// What is not measured of the group is rows that say why.

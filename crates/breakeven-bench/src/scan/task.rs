@@ -81,7 +81,8 @@ pub struct Effort {
     pub block: u32,
     /// Milliseconds that the cells of one size may take together before no further round begins.
     pub budget_ms: u64,
-    /// Milliseconds of untimed work before the samples of a turn on a GPU, which lowers its clock when it rests.
+    /// Milliseconds of untimed work before the samples of a turn on a GPU, which lowers its clock when it rests; a quarter of
+    /// that on the CPU, which is awake sooner.
     pub warm_up_ms: u64,
     /// Milliseconds that one call may take before its cell counts as hung.
     pub deadline_ms: u64,

@@ -36,8 +36,9 @@ struct Books {
     pipelines: Option<u64>,
 }
 
-/// When a cell is known well enough: within 1% at 95% confidence, or as well as this machine allows.
-const ENOUGH: StopRule = StopRule { least: 25, narrow: 0.01, stable: 0.1, budget_ns: 1 };
+/// When a cell is known well enough: within 1% at 95% confidence, or as well as this machine allows. Twelve rounds of five, if there is time for them:
+/// a comparison with another run counts rounds, and five in each say little.
+const ENOUGH: StopRule = StopRule { least: 60, narrow: 0.01, stable: 0.1, budget_ns: 1 };
 
 /// A result that is wrong by more than this share of the largest element is wrong.
 fn tolerance(dtype: &str) -> f64 {
@@ -127,6 +128,11 @@ impl Turn {
     /// that it did not answer were answered by another.
     pub fn take(&mut self, subject: &mut Subject<'_>, round: u32, effort: &Effort, bench: &Bench<'_>) {
         let (health, throttlings) = (self.place.health(bench.engine), bench.sensors.throttlings());
+        // Its least rounds are there, and it was lost while another cell had its turn, which says so.
+        if round >= effort.rounds && health.as_ref().is_some_and(|health| health.problem.is_some()) {
+            self.facts.stop = Some(Stop::Budget);
+            return;
+        }
         let first = self.samples.len();
         // Cells take turns on one engine, so its books are looked at before and after each.
         let before = Books::of(bench.engine, self.place.device);
@@ -147,7 +153,7 @@ impl Turn {
     /// How many calls that took.
     fn take_block(&mut self, subject: &mut Subject<'_>, round: u32, effort: &Effort, bench: &Bench<'_>) -> u64 {
         let (mode, device, clock) = (self.cell.mode, self.place.device, bench.clock);
-        let awake = clock.now() + Duration::from_millis(if self.place.rests { effort.warm_up_ms } else { 0 });
+        let awake = clock.now() + Duration::from_millis(self.place.warm_up_ms(effort));
         let mut index = 0;
         while index == 0 || clock.now() < awake {
             match self.call(subject, clock) {

@@ -117,3 +117,14 @@ pub fn with_bench(
     }
     found
 }
+
+/// Submissions until the first cell of a device is done.
+pub fn submissions_of_a_cell() -> u64 {
+    let clock = Simulated(SimClock::new());
+    let sim = Arc::new(SimDevice::new(SimOptions::new("sim", speed()), &clock.0));
+    let engine = with(sim.clone());
+    let name = engine.devices()[1].name.clone();
+    let task = Measure { sizes: vec![1000], ..task(Mode::Host, &name) };
+    all_measured((&engine, &clock), None, &task);
+    sim.submits() as u64
+}

@@ -119,7 +119,11 @@ impl Compare {
         let broken = self.broken(b)?;
         let exit = comparison.exit(rule).and(if broken.is_empty() { Exit::Ok } else { Exit::Failed });
         let how = how_to_confirm(&comparison, [a, b]).filter(|_| !is_confirmed);
-        let notes = [comparison.notes, broken, how.into_iter().collect()].concat();
+        // Nothing that could be held against is no proof of anything.
+        let is_empty = comparison.verdicts.is_empty();
+        let exit = exit.and(if is_empty { Exit::Inconclusive } else { Exit::Ok });
+        let nothing = is_empty.then(|| format!("{} has no finished cell, so nothing is compared", a.display()));
+        let notes = [comparison.notes, broken, nothing.into_iter().chain(how).collect()].concat();
         Ok(Found { verdicts: comparison.verdicts, notes, exit, is_confirmed })
     }
 

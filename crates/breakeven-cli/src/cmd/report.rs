@@ -51,7 +51,8 @@ impl Report {
             None => all(&summary, &folder_of(&self.run))?,
         };
         if as_json {
-            println!("{}", json!({ "files": files }));
+            let cells: usize = summary.runs.iter().map(|run| run.cells.len()).sum();
+            println!("{}", json!({ "files": files, "cells": cells }));
         } else if self.output.as_deref() != Some(Path::new("-")) {
             say(&summary, &files);
         }
@@ -118,10 +119,20 @@ fn one(name: &str, summary: &Summary, to: &Path) -> anyhow::Result<PathBuf> {
     Ok(to.to_path_buf())
 }
 
+/// It is infinite where no row is long enough to show it.
+fn floor(floor: f64) -> String {
+    if floor.is_finite() { format!("noise floor {:.1}%", 100.0 * floor) } else { "noise floor not known".to_owned() }
+}
+
 /// The findings, and where to read more.
 pub fn say(summary: &Summary, files: &[PathBuf]) {
     for run in &summary.runs {
-        println!("{} ({:?}, noise floor {:.1}%)", run.id, run.noise.verdict, 100.0 * run.noise.floor);
+        println!("{} ({:?}, {})", run.id, run.noise.verdict, floor(run.noise.floor));
+        if run.cells.is_empty() {
+            println!(
+                "  no cell of it is finished, so there is nothing to report: breakeven scan --resume goes on with a run"
+            );
+        }
         for found in &run.break_even {
             println!(
                 "  {:<18} {:<5} {:<9} {:<10} {}",

@@ -1,6 +1,7 @@
 //! `breakeven scan`: the break-even study of this machine.
 
-use std::collections::BTreeMap;
+mod outcome;
+
 use std::io::Write;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -16,12 +17,13 @@ use breakeven_bench::scan::task::{Setting, Task};
 use breakeven_bench::scan::{HostClock, child, fingerprint};
 use breakeven_study::folder::{Event, RunWriter, read};
 use breakeven_study::verdict::Exit;
-use breakeven_study::{Manifest, ManifestSchema, Mode, Status};
+use breakeven_study::{Manifest, ManifestSchema, Mode};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use super::report::{all, say, summary};
+use outcome::Outcome;
 
 /// Arguments of `scan`.
 #[derive(Debug, clap::Args)]
@@ -39,7 +41,8 @@ pub struct Scan {
     /// Only these operations: gelu,matmul.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Only these sizes: 1000..100000.
+    /// Only these sizes, as the operation counts them: 1000..100000. That is elements for most; the side of the matrices for matmul and of the image for
+    /// conv2d; texts or rows for layers of models.
     #[arg(long, value_parser = sizes)]
     sizes: Option<RangeInclusive<usize>>,
     /// Types of elements: f32,f16,bf16,f64.
@@ -114,7 +117,7 @@ impl Scan {
         let seen = look(&study, resumed.is_none(), &stopped)?;
         study.seen = seen.places();
         let mut writer = self.writer(seen, resumed)?;
-        let mut bar = Bar::new(&study, as_json);
+        let bar = Bar::new(&study, as_json);
         let mut incomplete = run(&study, &mut writer, &stopped, &mut |progress| bar.show(&progress))?;
         let left = self.total().saturating_sub(begun.elapsed());
         let near = nearer(&study.groups, &read(writer.path())?);
@@ -129,13 +132,18 @@ impl Scan {
         let folder = writer.path().to_path_buf();
         let summary = summary(&folder)?;
         let files = all(&summary, &folder)?;
-        let nowhere = bar.nowhere();
-        let counts = json!({ "folder": folder, "cells": bar.cells, "failed": bar.failed, "nowhere": nowhere, "incomplete": incomplete, "stopped": stopped() });
+        // Of the whole folder: a run that was gone on with is no better than what it had before.
+        let outcome = Outcome::of(&read(&folder)?.cells);
+        let Outcome { cells, failed, .. } = outcome;
+        let nowhere = outcome.nowhere();
         if as_json {
-            println!("{counts}");
+            println!(
+                "{}",
+                json!({ "folder": folder, "cells": cells, "failed": failed, "nowhere": nowhere, "incomplete": incomplete, "stopped": stopped() })
+            );
         } else {
-            println!("{} cells, {} of them failed; {incomplete} operations are incomplete", bar.cells, bar.failed);
-            if writer.finished().is_empty() {
+            println!("{cells} cells, {failed} of them failed; {incomplete} operations are incomplete");
+            if cells == 0 && !stopped() {
                 println!(
                     "nothing was measured: the devices that are asked for have none of the ways of calling that are asked for"
                 );
@@ -149,7 +157,7 @@ impl Scan {
             eprintln!("breakeven: stopped; go on with: breakeven scan --resume {}", folder.display());
             return Ok(Exit::Inconclusive);
         }
-        Ok(if incomplete > 0 { Exit::Failed } else { bar.exit(writer.finished().is_empty()) })
+        Ok(if incomplete > 0 { Exit::Failed } else { outcome.exit() })
     }
 
     /// The preset that is asked for.
@@ -206,7 +214,8 @@ impl Scan {
     }
 }
 
-/// Set once the user asks to stop; the child that is running is ended then, and what is finished stays.
+/// Set once the user or the system asks to stop (an interrupt, a request to end, a terminal that is closed); the child that is running is ended then,
+/// and what is finished stays.
 fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = stop.clone();
@@ -218,10 +227,6 @@ fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
 struct Bar {
     begun: Instant,
     line: ProgressBar,
-    cells: usize,
-    failed: usize,
-    /// For each size of an operation, whether any device measured it.
-    measured: BTreeMap<(String, String, u64), bool>,
 }
 
 impl Bar {
@@ -230,38 +235,18 @@ impl Bar {
         let line = ProgressBar::with_draw_target(Some(study.groups.len() as u64), target);
         let style = ProgressStyle::with_template("{pos} of {len} operations, {eta} left: {wide_msg}");
         line.set_style(style.expect("the template is right"));
-        Bar { begun: Instant::now(), line, cells: 0, failed: 0, measured: BTreeMap::new() }
+        Bar { begun: Instant::now(), line }
     }
 
-    fn show(&mut self, progress: &Progress) {
+    fn show(&self, progress: &Progress) {
         match progress {
             Progress::At { cell, done, .. } => {
                 self.line.set_position(*done as u64);
                 self.line.set_message(cell.to_string());
             }
-            Progress::Done(cell, status) => {
-                self.cells += 1;
-                let size = (cell.operation.clone(), cell.dtype.clone(), cell.elements);
-                *self.measured.entry(size).or_default() |= !matches!(status, Status::Unsupported | Status::Skipped);
-                // What a device does not offer is no failure.
-                self.failed += usize::from(!matches!(status, Status::Ok | Status::Unsupported | Status::Skipped));
-            }
+            Progress::Done(..) => {}
             Progress::Note(text) => self.line.println(text),
         }
-    }
-
-    /// What the cells mean together. What was asked for and no device takes is not covered by what was measured.
-    fn exit(&self, is_empty: bool) -> Exit {
-        match self.failed {
-            0 if self.nowhere() == 0 && !is_empty => Exit::Ok,
-            0 => Exit::CoverageLost,
-            _ => Exit::Failed,
-        }
-    }
-
-    /// Sizes that every device refused, or that were not tried on any.
-    fn nowhere(&self) -> usize {
-        self.measured.values().filter(|is_measured| !**is_measured).count()
     }
 
     fn elapsed_ns(&self) -> u64 {
@@ -289,37 +274,5 @@ impl ScanChild {
         let settings = Settings::from_env()?;
         child::carry_out(&task, &settings, &clock, &mut say, &mut || lines.next().is_some_and(|line| line.is_ok()))?;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::slice::from_ref;
-
-    use breakeven_study::Cell;
-
-    use super::*;
-
-    fn exit(done: &[(&str, u64, Status)]) -> Exit {
-        let line = ProgressBar::hidden();
-        let mut bar = Bar { begun: Instant::now(), line, cells: 0, failed: 0, measured: BTreeMap::new() };
-        for (device, elements, status) in done {
-            let (operation, shape, dtype) = ("relu".to_owned(), elements.to_string(), "f32".to_owned());
-            let device = (*device).to_owned();
-            let cell = Cell { operation, elements: *elements, shape, dtype, device, mode: Mode::Host };
-            bar.show(&Progress::Done(cell, *status));
-        }
-        bar.exit(done.is_empty())
-    }
-
-    #[test]
-    fn what_no_device_takes_is_not_covered_and_what_one_takes_is() {
-        let (ok, refused) = (("cpu", 1000, Status::Ok), ("wgpu:0", 1000, Status::Unsupported));
-        let skipped = ("cpu", 2000, Status::Skipped);
-        assert_eq!(exit(&[ok, refused]), Exit::Ok);
-        assert_eq!(exit(from_ref(&refused)), Exit::CoverageLost);
-        assert_eq!(exit(&[ok, skipped]), Exit::CoverageLost);
-        assert_eq!(exit(&[ok, skipped, ("cpu", 1000, Status::Wrong)]), Exit::Failed);
-        assert_eq!(exit(&[]), Exit::CoverageLost);
     }
 }

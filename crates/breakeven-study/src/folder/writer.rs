@@ -6,10 +6,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::event::{Event, Facts, Record};
-use super::reader::{WholeBytes, read};
+use super::reader::{RecordedCell, WholeBytes, read};
 use super::{names, row};
 use crate::schema::EventsSchema;
-use crate::{Cell, Manifest, Sample, StudyError};
+use crate::{Cell, Manifest, Sample, Status, StudyError};
 
 /// Appends to a run folder. Whatever a call returned for is on disk: ending the process keeps it.
 #[derive(Debug)]
@@ -48,7 +48,9 @@ impl RunWriter {
         }
         let mut writer = RunWriter::append(path, recorded.whole_bytes, manifest)?;
         writer.next_id = recorded.next_id;
-        writer.finished = recorded.cells.into_iter().map(|cell| cell.cell).collect();
+        // What was not tried is tried now: the device may be there by this time.
+        let is_tried = |cell: &RecordedCell| cell.facts.status != Status::Skipped;
+        writer.finished = recorded.cells.into_iter().filter(is_tried).map(|cell| cell.cell).collect();
         Ok(writer)
     }
 

@@ -6,14 +6,16 @@ mod data;
 mod noise;
 mod quantile;
 mod random;
+mod shift;
 mod stop;
 mod warm_up;
 
 pub use bootstrap::{Interval, of_median, of_quantile};
 pub use clean::{BadSpan, Dropped, Kept, Span, Ticks};
 pub use data::{degenerate_share, flags};
-pub use noise::{NOISY, UNUSABLE, drift, floor, halves, verdict};
+pub use noise::{NOISY, UNUSABLE, drift, floor, halves, spread, verdict};
 pub use quantile::{P90_SAMPLES, P99_SAMPLES, Sorted};
 pub use random::Random;
+pub use shift::{Shift, shift};
 pub use stop::{StopRule, should_stop};
 pub use warm_up::{classify, is_first_round_warming, settled_from};

@@ -9,6 +9,11 @@ pub const NOISY: f64 = 0.015;
 pub const UNUSABLE: f64 = 0.2;
 /// Samples that a row needs to say something about noise.
 const LEAST: usize = 20;
+/// Cells without which nothing is said of what two runs differ by.
+const CELLS: usize = 4;
+/// Within so many deviations of the middle half of normally distributed values lie, and within so many nine of ten.
+const HALF: f64 = 0.6745;
+const NINE_OF_TEN: f64 = 1.645;
 
 /// The noise floor: each row of times, given round by round, is compared with itself, even rounds with odd ones, and nine of ten of these
 /// differences are not above the floor. `None` if no row has 20 samples.
@@ -38,6 +43,20 @@ pub fn halves(rounds: &[Vec<f64>]) -> Option<[Sorted; 2]> {
     };
     let every_second = |first: usize| parts.iter().skip(first).step_by(2).flatten().copied().collect::<Vec<f64>>();
     Some([Sorted::new(&every_second(0))?, Sorted::new(&every_second(1))?])
+}
+
+/// The floor between two runs: what cells that did not change differ by, as logarithms of ratios, apart from what all have in common. Half of all cells
+/// lie closest together; those tell, so that what did change does not pass for noise. Nine of ten that did not change are not further off. `None`
+/// below four cells.
+pub fn spread(log_ratios: &[f64]) -> Option<f64> {
+    let mut sorted = log_ratios.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    let widths = sorted.iter().zip(&sorted[half..]).map(|(low, high)| high - low);
+    let narrowest = widths.fold(f64::INFINITY, f64::min);
+    // Of few values the closest are closer than they are on the average (Rousseeuw and Leroy 1987).
+    let of_few = 1.0 + 5.0 / (sorted.len() as f64 - 1.0);
+    (sorted.len() >= CELLS).then(|| narrowest / 2.0 * of_few * NINE_OF_TEN / HALF)
 }
 
 /// How much the sentinel's time moved from its fastest to its slowest round, relative to the fastest; 0 if it ran in one round alone.
@@ -94,6 +113,22 @@ mod tests {
         let [even, odd] = halves(&[vec![1.0, 2.0], vec![10.0], vec![3.0]]).expect("times in both");
         assert_eq!((even.times_ns(), odd.times_ns()), ([1.0, 2.0, 3.0].as_slice(), [10.0].as_slice()));
         assert_eq!((halves(&[]), halves(&[vec![1.0]])), (None, None));
+    }
+
+    #[test]
+    fn the_spread_between_runs_is_that_of_cells_that_did_not_change() {
+        let mut random = Random::new(6);
+        let mut cells = |changed: usize| -> Vec<f64> {
+            let noise = |index: usize| 0.02 * random.normal() + if index < changed { 0.5 } else { 0.1 };
+            (0..60).map(noise).collect()
+        };
+        // What all have in common is none, nor what the lesser part changed by.
+        for (changed, most) in [(0, 0.06), (15, 0.06), (25, 0.1)] {
+            let found = spread(&cells(changed)).expect("cells");
+            assert!((0.02..most).contains(&found), "{changed}: {found}");
+        }
+        assert_eq!((spread(&[]), spread(&[1.0, 2.0, 3.0])), (None, None));
+        assert_eq!(spread(&[0.1; 4]), Some(0.0));
     }
 
     #[test]

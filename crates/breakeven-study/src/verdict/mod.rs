@@ -50,7 +50,7 @@ pub struct Change {
     pub low: f64,
     /// With 99% confidence not above this.
     pub high: f64,
-    /// Pairs of blocks that this rests on.
+    /// Blocks of either side that this rests on: pairs where the two took turns, the fewer of both where they did not.
     pub blocks: usize,
 }
 

@@ -91,6 +91,11 @@ pub fn judge(blocks: &Blocks, rule: &Rule) -> Verdict {
         let why = format!("{} pairs of blocks are too few, {} are needed", blocks.count(), rule.least_blocks);
         return Verdict::Ambiguous { change, why };
     };
+    decide(change, rule)
+}
+
+/// What `change` shows, whatever it rests on.
+pub(super) fn decide(change: Change, rule: &Rule) -> Verdict {
     let (slower, faster) = (1.0 + rule.threshold, 1.0 / (1.0 + rule.threshold));
     if change.low > slower {
         return Verdict::Slower(change);

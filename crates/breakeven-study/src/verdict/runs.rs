@@ -1,13 +1,16 @@
 //! Two run folders, measured at different times: cell by cell, without the help that turns give.
+//!
+//! Nothing pairs a block of one run with one of the other, so all of them are held against all by their ranks; and a run as a whole can differ from
+//! another, which no block of it shows. What cells differ by that did not change tells of that, and so does the sentinel.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::paired::{BLOCK, Blocks, Rule, Sides, confirm, judge};
-use super::{Exit, Verdict, exit_of};
+use super::paired::{BLOCK, Rule, confirm, decide};
+use super::{Change, Exit, Verdict, exit_of};
 use crate::folder::{Recorded, RecordedCell};
-use crate::stats::{Kept, floor};
+use crate::stats::{Kept, Sorted, floor, shift, spread};
 use crate::{Cell, Status, StudyDevice, StudyError};
 
 /// What comparing two runs found.
@@ -17,7 +20,7 @@ pub struct Comparison {
     pub verdicts: Vec<(Cell, Verdict)>,
     /// Cells that only B has.
     pub new: Vec<Cell>,
-    /// The larger noise floor of the two runs; `None` if neither tells.
+    /// What the two runs may differ by without any change; `None` if nothing tells.
     pub floor: Option<f64>,
     /// What a reader should know.
     pub notes: Vec<String>,
@@ -54,26 +57,37 @@ impl Comparison {
 /// Compares run `b` with run `a`, which must come from the same machine in the same state, unless `across_machines`.
 ///
 /// What differs between two runs as wholes (another clock, another neighbour) cannot be told from a change of the code. So the threshold
-/// is widened by what the two runs' own halves differ, and a SLOWER should be confirmed by binaries that take turns.
+/// is widened by the largest of what rounds of a run differ by, what unchanged cells of both do, and what the sentinel does; a SLOWER should be
+/// confirmed by a second run, or by binaries that take turns.
 pub fn compare_runs(a: &Recorded, b: &Recorded, rule: &Rule, across_machines: bool) -> Result<Comparison, StudyError> {
     let (ours, theirs) = (&a.manifest.fingerprint, &b.manifest.fingerprint);
     let is_same_machine = ours == theirs;
     if !is_same_machine && !across_machines {
         return Err(StudyError::Mixed(mismatch(a, b)));
     }
-    let floor = [floor_of(a), floor_of(b)].into_iter().flatten().reduce(f64::max);
-    let rule = Rule { threshold: rule.threshold + floor.unwrap_or(0.0), ..*rule };
     let of_b: BTreeMap<&Cell, &RecordedCell> = b.cells.iter().map(|cell| (&cell.cell, cell)).collect();
-    let verdicts = a.cells.iter().map(|cell| (cell.cell.clone(), judge_cell(cell, of_b.get(&cell.cell), &rule)));
+    let found: Vec<(&Cell, Found)> =
+        a.cells.iter().map(|cell| (&cell.cell, found(cell, of_b.get(&cell.cell)))).collect();
+    let is_enough = |change: &&Change| change.blocks >= rule.least_blocks;
+    let enough = found.iter().filter_map(|(_, found)| found.as_ref().ok().filter(is_enough));
+    let changes: Vec<f64> = enough.map(|change| change.ratio.ln()).collect();
+    let floors = Floors {
+        within: [floor_of(a), floor_of(b)].into_iter().flatten().reduce(f64::max),
+        between: spread(&changes),
+        sentinel: sentinel(a, b),
+    };
+    let rule = Rule { threshold: rule.threshold + floors.largest().unwrap_or(0.0), ..*rule };
+    let verdict = |found: Found| found.map_or_else(|verdict| verdict, |change| judge_change(change, &rule));
+    let verdicts = found.into_iter().map(|(cell, found)| (cell.clone(), verdict(found)));
     let is_new = |cell: &&RecordedCell| a.cells.iter().all(|of_a| of_a.cell != cell.cell);
-    let mut notes = Vec::new();
+    let mut notes = vec![floors.said(&rule)];
     if !is_same_machine {
         notes.push(format!("measured on different machines: {}", differences(a, b).join("; ")));
     }
     Ok(Comparison {
         verdicts: verdicts.collect(),
         new: b.cells.iter().filter(is_new).map(|cell| cell.cell.clone()).collect(),
-        floor,
+        floor: floors.largest(),
         notes,
     })
 }
@@ -120,25 +134,78 @@ fn floor_of(run: &Recorded) -> Option<f64> {
     floor(rows.iter().map(Vec::as_slice))
 }
 
-fn judge_cell(a: &RecordedCell, b: Option<&&RecordedCell>, rule: &Rule) -> Verdict {
-    let Some(b) = b else { return Verdict::Missing };
+/// What one cell's time changed by, or the verdict that says why nothing can be said.
+type Found = Result<Change, Verdict>;
+
+fn found(a: &RecordedCell, b: Option<&&RecordedCell>) -> Found {
+    let Some(b) = b else { return Err(Verdict::Missing) };
     for (name, cell) in [("A", a), ("B", b)] {
         if cell.facts.status != Status::Ok {
             let why = cell.facts.why.as_deref().unwrap_or("without a reason");
-            return Verdict::Invalid { why: format!("{} in {name}: {why}", cell.facts.status) };
+            return Err(Verdict::Invalid { why: format!("{} in {name}: {why}", cell.facts.status) });
         }
     }
-    judge(&blocks(a, b), rule)
+    let [a, b] = [a, b].map(blocks);
+    let count = a.len().min(b.len());
+    let Some(found) = shift(&a, &b) else { return Err(Verdict::Ambiguous { change: None, why: too_few(count) }) };
+    let [ratio, low, high] = [found.middle, found.low, found.high].map(f64::exp);
+    Ok(Change { ratio, low, high, blocks: count })
 }
 
-/// Blocks of both cells, paired by their place within the run.
-fn blocks(a: &RecordedCell, b: &RecordedCell) -> Blocks {
-    let blocks_of = |cell: &RecordedCell| -> Vec<Vec<f64>> {
-        Kept::of(&cell.samples).wall_ns().chunks_exact(BLOCK).map(<[f64]>::to_vec).collect()
-    };
-    let mut blocks = Blocks::default();
-    for (a_ns, b_ns) in blocks_of(a).iter().zip(&blocks_of(b)) {
-        blocks.add(Sides { a_ns, b_ns });
+/// Few rounds are taken within a second, in which a whole cell is as slow as the machine is then.
+fn judge_change(change: Change, rule: &Rule) -> Verdict {
+    if change.blocks < rule.least_blocks {
+        let why = format!("{}; {} are needed", too_few(change.blocks), rule.least_blocks);
+        return Verdict::Ambiguous { change: Some(change), why };
     }
-    blocks
+    decide(change, rule)
+}
+
+fn too_few(blocks: usize) -> String {
+    format!("{blocks} rounds are too few, which more --seconds or fewer cells would change")
+}
+
+/// ln of the lower quartile of each block: a round, or five samples of it where it has more.
+fn blocks(cell: &RecordedCell) -> Vec<f64> {
+    let rounds = Kept::of(&cell.samples).rounds();
+    let blocks = rounds.iter().flat_map(|round| round.chunks(BLOCK));
+    blocks.filter_map(|block| Some(Sorted::new(block)?.q1_ns().ln())).collect()
+}
+
+/// What runs differ by without any change, from three sides.
+struct Floors {
+    /// Rounds of one run.
+    within: Option<f64>,
+    /// Cells of both that did not change.
+    between: Option<f64>,
+    /// The same piece of plain arithmetic in both.
+    sentinel: Option<f64>,
+}
+
+impl Floors {
+    fn largest(&self) -> Option<f64> {
+        [self.within, self.between, self.sentinel].into_iter().flatten().reduce(f64::max)
+    }
+
+    fn said(&self, rule: &Rule) -> String {
+        let percent =
+            |floor: Option<f64>| floor.map_or("unknown".to_string(), |floor| format!("{:.1}%", 100.0 * floor));
+        let few = if self.between.is_none() { " (too few cells)" } else { "" };
+        format!(
+            "without any change, rounds of one run differ by {}, cells between the runs by {}{few}, plain arithmetic by {}; so a change counts from {:.1}% on",
+            percent(self.within),
+            percent(self.between),
+            percent(self.sentinel),
+            100.0 * rule.threshold
+        )
+    }
+}
+
+/// By how much plain arithmetic took longer in one of the runs.
+fn sentinel(a: &Recorded, b: &Recorded) -> Option<f64> {
+    let quartile = |run: &Recorded| {
+        let times: Vec<f64> = run.sentinels.iter().map(|sentinel| sentinel.wall_ns as f64).collect();
+        Some(Sorted::new(&times)?.q1_ns())
+    };
+    Some((quartile(b)? / quartile(a)?).ln().abs())
 }

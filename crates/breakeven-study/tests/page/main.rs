@@ -2,6 +2,7 @@
 
 mod browser;
 mod fixture;
+mod large;
 mod looks;
 
 use breakeven_study::Summary;

@@ -1,12 +1,35 @@
 //! The summary as it stands in the page: without what says nothing, and safe inside an element.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
-use crate::Summary;
+use crate::{CellSummary, Status, Summary};
 
 /// Raw samples that are drawn for all cells together. More of them would neither be told apart nor fit: a page of 1,000,000 samples stays
 /// below 5 MB.
 const DOTS: usize = 60_000;
+/// As many cells fit into a page of 5 MB with all that is known of them.
+const ALL_TOLD: usize = 4_000;
+/// Where there are more, so many are: the worst. Of the others there is what charts need, up to some ten thousand.
+const TOLD: usize = 600;
+/// Raw samples that are drawn then.
+const FEWER_DOTS: usize = 20_000;
+/// What only the table of all cells and the texts beside dots tell.
+const DETAILS: [&str; 12] = [
+    "why",
+    "dropped",
+    "p99_ns",
+    "interval_ns",
+    "warm_up",
+    "stop",
+    "flags",
+    "checksum",
+    "ran",
+    "pool",
+    "made",
+    "samples",
+];
 /// A chart is less than 1,000 pixels high, so four digits place a dot.
 const DOT_DIGITS: usize = 4;
 /// Times are printed with three digits.
@@ -16,8 +39,54 @@ const TIME_DIGITS: usize = 6;
 pub fn json(summary: &Summary) -> String {
     let cells: usize = summary.runs.iter().map(|run| run.cells.len()).sum();
     let mut value = serde_json::to_value(summary).expect("a summary has string keys only, and nothing in it refuses");
-    slim(&mut value, DOTS / cells.max(1));
+    let dots = if cells > ALL_TOLD { FEWER_DOTS } else { DOTS };
+    if cells > ALL_TOLD {
+        shorten(&mut value, &worst(summary));
+    }
+    slim(&mut value, dots / cells.max(1));
     value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+/// The places (of the run, and in it) of the cells that a reader looks for: those that failed, then those that take longest compared with the fastest
+/// device at the same work.
+fn worst(summary: &Summary) -> BTreeSet<(usize, usize)> {
+    let rows = || {
+        summary
+            .runs
+            .iter()
+            .enumerate()
+            .flat_map(|(run, of)| of.cells.iter().enumerate().map(move |(at, row)| ((run, at), row)))
+    };
+    let work = |run: usize, row: &CellSummary| {
+        let cell = &row.cell;
+        (run, cell.operation.clone(), cell.shape.clone(), cell.dtype.clone(), cell.mode)
+    };
+    let mut fastest = BTreeMap::new();
+    for ((run, _), row) in rows() {
+        let least = fastest.entry(work(run, row)).or_insert(f64::INFINITY);
+        *least = f64::min(*least, row.q1_ns.unwrap_or(f64::INFINITY));
+    }
+    let badness = |run: usize, row: &CellSummary| match row.status {
+        Status::Ok => row.q1_ns.unwrap_or(0.0) / fastest[&work(run, row)],
+        Status::Unsupported | Status::Skipped => 0.0,
+        _ => f64::INFINITY,
+    };
+    let mut all: Vec<(f64, (usize, usize))> = rows().map(|(place, row)| (badness(place.0, row), place)).collect();
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    all.into_iter().take(TOLD).map(|(_, place)| place).collect()
+}
+
+/// Takes the details of all cells but those at the places `told`, and marks them.
+fn shorten(summary: &mut Value, told: &BTreeSet<(usize, usize)>) {
+    let runs = summary["runs"].as_array_mut().into_iter().flatten().enumerate();
+    for (run, of) in runs {
+        for (at, cell) in of["cells"].as_array_mut().into_iter().flatten().enumerate() {
+            let Some(fields) = cell.as_object_mut().filter(|_| !told.contains(&(run, at))) else { continue };
+            let is_line = fields["shape"].as_str().and_then(|shape| shape.parse().ok()) == fields["elements"].as_u64();
+            fields.retain(|name, _| !(DETAILS.contains(&name.as_str()) || is_line && name == "shape"));
+            fields.insert("brief".into(), true.into());
+        }
+    }
 }
 
 /// Leaves out what is null, all but `dots` of the raw samples of a cell, and digits of times that nobody sees.

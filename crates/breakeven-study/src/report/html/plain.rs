@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 use crate::units::time;
 use crate::{CellSummary, Regretted, Run, Source, Status, Summary};
 
+/// Failed cells that are listed here.
+const FAILURES: usize = 200;
+
 /// The essentials of all runs.
 pub fn tables(summary: &Summary) -> String {
     let mut text = String::from("<h1>Break-even study</h1>\n<p>Charts need a browser that runs scripts.</p>\n");
@@ -29,8 +32,12 @@ fn write_run(text: &mut String, run: &Run) -> std::fmt::Result {
         let heads = ["Operation", "Shape", "Mode", "It chose", "Measured", "Best by hand", "Measured"];
         write_table(text, "Where the automatic choice was wrong or slow", heads, regret.rows.iter().map(choice_row))?;
     }
-    let failures = run.cells.iter().filter(|cell| cell.status != Status::Ok).map(failure_row);
+    let failed: Vec<&CellSummary> = run.cells.iter().filter(|cell| cell.status != Status::Ok).collect();
+    let failures = failed.iter().take(FAILURES).map(|cell| failure_row(cell));
     write_table(text, "What failed", ["Operation", "Shape", "Device", "Mode", "Outcome", "Why"], failures)?;
+    if let Some(more @ 1..) = failed.len().checked_sub(FAILURES) {
+        writeln!(text, "<p>{more} more failed: they are in summary.csv.</p>")?;
+    }
     write_table(text, "How it was measured", ["What", "Value"], facts(run).into_iter())
 }
 

@@ -9,6 +9,9 @@ use crate::{BreakEven, Regret, Regretted, Run, Side, Source};
 
 /// One line a mode, and one for the engine's own choice.
 pub fn short(run: &Run) -> Option<String> {
+    if run.cells.is_empty() {
+        return Some("## In short\n\nNo cell of this run is finished, so nothing was measured.\n".to_string());
+    }
     let mut modes = BTreeMap::<_, Vec<&BreakEven>>::new();
     for found in &run.break_even {
         modes.entry((found.mode, &found.gpu)).or_default().push(found);

@@ -38,7 +38,7 @@ function cellFacts(cell) {
   facts.push(["fastest", timeText(cell.min_ns)], ["median", timeText(cell.median_ns)]);
   if (isNumber(cell.p90_ns)) facts.push(["90 of 100 within", timeText(cell.p90_ns)]);
   if (isNumber(cell.p99_ns)) facts.push(["99 of 100 within", timeText(cell.p99_ns)]);
-  facts.push(["samples", cell.dropped ? `${countText(cell.samples)}, ${countText(cell.dropped)} dropped` : countText(cell.samples)]);
+  if (isNumber(cell.samples)) facts.push(["samples", cell.dropped ? `${countText(cell.samples)}, ${countText(cell.dropped)} dropped` : countText(cell.samples)]);
   facts.push(...rateFacts(cell));
   if (cell.shape && cell.shape !== String(cell.elements)) facts.push(["shape", cell.shape]);
   if (cell.ran) facts.push(["ran", cell.ran]);

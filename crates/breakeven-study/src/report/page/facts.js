@@ -27,12 +27,15 @@ function failureColumns(study) {
 function failuresSection(study, node) {
   const failed = failureRows(study, (cell) => !NOT_RUN.includes(cell.status));
   const notRun = failureRows(study, (cell) => NOT_RUN.includes(cell.status));
-  const caption = (rows, text) => `${plural(rows.length, "cell")} ${text}. Every one is listed, whatever is chosen above.`;
+  const told = (rows) => rows.filter((row) => !row.brief);
+  const listed = (rows) => (told(rows).length === rows.length ? "Every one is listed, whatever is chosen above."
+    : `${countText(told(rows).length)} are listed, whatever is chosen above; summary.csv has all.`);
+  const caption = (rows, text) => `${plural(rows.length, "cell")} ${text}. ${listed(rows)}`;
   return replace(node,
-    failed.length > 0 ? sortableTable(failureColumns(study), failed, caption(failed, "failed"))
+    failed.length > 0 ? sortableTable(failureColumns(study), told(failed), caption(failed, "failed"))
       : h("p", { class: "nothing good" }, "Nothing failed: every cell that ran gave the right result."),
     notRun.length > 0 && h("details", {}, h("summary", {}, `${plural(notRun.length, "cell")} not run`),
-      sortableTable(failureColumns(study), notRun, caption(notRun, "were not run"))));
+      sortableTable(failureColumns(study), told(notRun), caption(notRun, "were not run"))));
 }
 
 function metText(target) {

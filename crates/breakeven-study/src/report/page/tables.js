@@ -137,11 +137,19 @@ function splitColumns(columns, rows) {
   };
 }
 
+// What a table leaves out of a large study, and where that is.
+function leftOutText(all, told) {
+  const count = all.length - told.length;
+  return count > 0 && ` ${plural(count, "more cell")} of what is chosen: a page this large tells in full of those that failed and of the slowest beside the fastest device; summary.csv has all.`;
+}
+
 function cellsSection(study, choice, node) {
-  const cells = cellGroups(study, choice).flatMap((group) => group.items.map((cell) => ({ ...cell, run: group.run })));
+  const chosen = cellGroups(study, choice).flatMap((group) => group.items.map((cell) => ({ ...cell, run: group.run })));
+  const cells = chosen.filter((cell) => !cell.brief);
+  if (chosen.length > 0 && cells.length === 0) return replace(node, h("p", { class: "nothing" }, leftOutText(chosen, cells)));
   if (cells.length === 0) return replace(node, h("p", { class: "nothing" }, "Nothing is chosen that was measured."));
   const { varying, same } = splitColumns(cellColumns(study), cells);
-  const table = sortableTable(varying, cells, [`${plural(cells.length, "cell")} of what is chosen.`, same.length > 0 && ` The same in all of them: ${same.join("; ")}.`]);
+  const table = sortableTable(varying, cells, [`${plural(cells.length, "cell")} of what is chosen.`, same.length > 0 && ` The same in all of them: ${same.join("; ")}.`, leftOutText(chosen, cells)]);
   table.classList.add("wide");
   table.tabIndex = 0;
   table.setAttribute("role", "region");
