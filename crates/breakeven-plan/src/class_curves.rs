@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cost, Curve};
 
-/// Times of one class of kernels, from two families of them: one does much arithmetic for its bytes, the other little.
+/// Times of one class of kernels, from families of them: one does much arithmetic for its bytes, another little, and others stand
+/// between these.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassCurves {
     /// Seconds against arithmetic operations, of the family with much of it.
@@ -15,6 +16,9 @@ pub struct ClassCurves {
     /// How much arithmetic each family does. Where that is not known, a kernel takes the longer of both curves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mix: Option<Mix>,
+    /// Families that do more than the one with little arithmetic and less than the one with much.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub between: Vec<Between>,
     /// The same of one row that is as long as there are elements; the curves above are of as many rows as columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_row: Option<Box<ClassCurves>>,
@@ -29,6 +33,15 @@ pub struct Mix {
     pub memory: Curve,
 }
 
+/// What was measured of a family that stands between the two.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Between {
+    /// Seconds against bytes.
+    pub seconds: Curve,
+    /// Arithmetic operations against bytes.
+    pub flops: Curve,
+}
+
 impl ClassCurves {
     /// What so much work takes; `None` where nothing was measured.
     pub fn cost(&self, work: Work) -> Option<Cost> {
@@ -39,33 +52,55 @@ impl ClassCurves {
         Some(one.map_or(square, |one| one.toward(square, share)))
     }
 
-    /// Between what kernels of as many bytes take that do little and much arithmetic, by how much this one does.
+    /// Between what kernels of as many bytes take that do less and more arithmetic, by how much this one does.
     fn cost_by_mix(&self, work: Work) -> Option<Cost> {
         let memory = self.memory.at(work.bytes as f64);
         let math = self.math.at(work.flops as f64).filter(|_| work.flops > 0);
         let (Some(memory), Some(math)) = (memory, math) else { return memory.or(math) };
-        match self.mix.as_ref().and_then(|mix| mix.share(work)) {
+        match self.mix.as_ref().and_then(|mix| mix.ends(work)) {
             None => Some(memory.longer(math)),
-            Some(share) if share.of >= 1.0 => Some(math),
-            Some(share) => Some(memory.part(1.0 - share.of).then(self.math.at(share.most)?.part(share.of))),
+            Some([_, most]) if work.flops as f64 >= most => Some(math),
+            Some([least, most]) => {
+                let ends = [Point { flops: least, cost: memory }, Point { flops: most, cost: self.math.at(most)? }];
+                Some(self.along(ends, work))
+            }
         }
+    }
+
+    /// On the way from the family with little arithmetic to the one with much, over those between that were measured at such sizes.
+    fn along(&self, [mut below, mut above]: [Point; 2], work: Work) -> Cost {
+        let flops = work.flops as f64;
+        for point in self.between.iter().filter_map(|family| family.at(work.bytes as f64)) {
+            if point.flops > below.flops && point.flops <= flops {
+                below = point;
+            } else if point.flops < above.flops && point.flops > flops {
+                above = point;
+            }
+        }
+        let share = ((flops - below.flops) / (above.flops - below.flops)).max(0.0);
+        below.cost.part(1.0 - share).then(above.cost.part(share))
     }
 }
 
-/// Where a kernel stands between the families.
-struct Share {
-    /// 0 for the arithmetic of the family with little of it, 1 for that of the other.
-    of: f64,
-    /// Arithmetic of the latter, for as many bytes.
-    most: f64,
+/// A kernel of as many bytes as another.
+#[derive(Clone, Copy)]
+struct Point {
+    flops: f64,
+    cost: Cost,
+}
+
+impl Between {
+    fn at(&self, bytes: f64) -> Option<Point> {
+        Some(Point { flops: self.flops.number(bytes)?, cost: self.seconds.at(bytes)? })
+    }
 }
 
 impl Mix {
-    /// `None` where both families do as much.
-    fn share(&self, work: Work) -> Option<Share> {
+    /// The arithmetic of both families for as many bytes; `None` where they do as much.
+    fn ends(&self, work: Work) -> Option<[f64; 2]> {
         let [most, least] = [&self.math, &self.memory].map(|curve| curve.number(work.bytes as f64));
         let (most, least) = (most?, least.unwrap_or(0.0));
-        (most > 1.5 * least).then(|| Share { of: ((work.flops as f64 - least) / (most - least)).max(0.0), most })
+        (most > 1.5 * least).then_some([least, most])
     }
 }
 
@@ -82,7 +117,7 @@ mod tests {
     fn measured() -> ClassCurves {
         let mix = Mix { math: line(&[(1e3, 9e3), (1e6, 9e6)]), memory: line(&[(1e3, 1e3), (1e6, 1e6)]) };
         let (math, memory) = (line(&[(9e3, 3.0), (9e6, 3e3)]), line(&[(1e3, 1.0), (1e6, 1e3)]));
-        ClassCurves { math, memory, mix: Some(mix), one_row: None }
+        ClassCurves { math, memory, mix: Some(mix), ..ClassCurves::default() }
     }
 
     fn seconds(curves: &ClassCurves, flops: u64, bytes: u64, rows: u64) -> f64 {
@@ -101,6 +136,25 @@ mod tests {
         check(seconds(&curves, 5_000, 1_000, 0), 2.0);
         check(seconds(&curves, 50_000, 10_000, 0), 20.0);
         check(seconds(&curves, 0, 1_000, 0), 1.0);
+        check(seconds(&curves, 90_000, 1_000, 0), 30.0);
+    }
+
+    #[test]
+    fn a_kernel_is_priced_between_its_neighbours_among_the_families() {
+        let between = |flops: f64, seconds: f64| Between {
+            seconds: line(&[(1e3, seconds), (1e6, 1e3 * seconds)]),
+            flops: line(&[(1e3, flops), (1e6, 1e3 * flops)]),
+        };
+        // In any order; one that does more than the family with much arithmetic is none between.
+        let curves =
+            ClassCurves { between: vec![between(5e3, 1.2), between(3e3, 1.1), between(2e4, 9.0)], ..measured() };
+        check(seconds(&curves, 1_000, 1_000, 0), 1.0);
+        check(seconds(&curves, 2_000, 1_000, 0), 1.05);
+        check(seconds(&curves, 3_000, 1_000, 0), 1.1);
+        check(seconds(&curves, 4_000, 1_000, 0), 1.15);
+        check(seconds(&curves, 50_000, 10_000, 0), 12.0);
+        check(seconds(&curves, 7_000, 1_000, 0), 2.1);
+        check(seconds(&curves, 9_000, 1_000, 0), 3.0);
         check(seconds(&curves, 90_000, 1_000, 0), 30.0);
     }
 

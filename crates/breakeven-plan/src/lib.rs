@@ -28,7 +28,7 @@ mod schedule;
 mod slots;
 mod verify;
 
-pub use class_curves::{ClassCurves, Mix};
+pub use class_curves::{Between, ClassCurves, Mix};
 pub use cost::CostModel;
 pub use curve::{Cost, Curve, Knot};
 pub use decision::{Decision, Flip, Parts, Reason};

@@ -51,7 +51,7 @@ pub struct DeviceProfile {
     pub driver: String,
     /// How far to believe it.
     pub trust: Trust,
-    /// Handing over one batch of work.
+    /// Handing over one batch of work, with what the engine takes for a call.
     pub submit: Cost,
     /// Each launch within a batch.
     pub dispatch: Cost,
@@ -122,7 +122,7 @@ pub enum ProfileError {
 
 impl Profile {
     /// The version this code reads and writes.
-    pub const SCHEMA: u32 = 2;
+    pub const SCHEMA: u32 = 3;
 
     /// Nothing measured yet on the machine of this fingerprint.
     pub fn new(fingerprint: impl Into<String>) -> Profile {
@@ -190,7 +190,11 @@ mod tests {
         assert!(!text.contains("tuning"), "a file without it is one that earlier versions wrote");
         profile.devices[0].tuning.insert("part_ns".to_owned(), 1500.0);
         assert_eq!(Profile::from_json(&profile.to_json(), "cpu x").unwrap(), profile);
-        let newer = text.replacen("\"schema\": 2", "\"schema\": 3", 1);
-        assert!(matches!(Profile::from_json(&newer, "cpu x"), Err(ProfileError::Schema { found: 3 })));
+        for other in [Profile::SCHEMA - 1, Profile::SCHEMA + 1] {
+            let text = Profile { schema: other, ..profile.clone() }.to_json();
+            assert!(
+                matches!(Profile::from_json(&text, "cpu x"), Err(ProfileError::Schema { found }) if found == other)
+            );
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! What is run to measure each class of kernels: one shape that is bound by arithmetic and one that is bound by memory.
+//! What is run to measure each class of kernels: one shape that is bound by arithmetic, one that is bound by memory, and usual ones
+//! between these.
 
 use breakeven_ir::{
     AttentionKernel, Class, Combine, ConvKernel, DType, Expr, ExprBuilder, Fold, Gather, Kernel, Layout, Map, MatMul,
@@ -21,15 +22,29 @@ pub(super) struct Families {
     pub math: fn(usize) -> Kernel,
     /// None where there is but one way.
     pub memory: Option<fn(usize) -> Kernel>,
+    /// Those that do more than the latter and less than the former.
+    pub between: &'static [fn(usize) -> Kernel],
+}
+
+impl Families {
+    /// All of them.
+    pub fn all(self) -> impl Iterator<Item = fn(usize) -> Kernel> {
+        [Some(self.math), self.memory].into_iter().flatten().chain(self.between.iter().copied())
+    }
 }
 
 /// One that does much arithmetic and one that does little.
 const fn two(math: fn(usize) -> Kernel, memory: fn(usize) -> Kernel) -> Families {
-    Families { math, memory: Some(memory) }
+    Families { memory: Some(memory), ..one(math) }
 }
 
 const fn one(of: fn(usize) -> Kernel) -> Families {
-    Families { math: of, memory: None }
+    Families { math: of, memory: None, between: &[] }
+}
+
+/// Both, and others between them.
+const fn several(between: &'static [fn(usize) -> Kernel], ends: Families) -> Families {
+    Families { between, ..ends }
 }
 
 const ELEMENTS: &[usize] =
@@ -50,7 +65,7 @@ const fn of_rows(class: Class, usual: Families, one_row: Families) -> Probe {
 }
 
 pub(super) const PROBES: &[Probe] = &[
-    probe(Class::Map, ELEMENTS, two(gelus, add)),
+    probe(Class::Map, ELEMENTS, several(&[light_steps, gelu], two(gelus, add))),
     of_rows(
         Class::Reduce,
         two(|n| reduce(sides(n), heavy()), |n| reduce(sides(n), light())),
@@ -65,7 +80,7 @@ pub(super) const PROBES: &[Probe] = &[
     probe(Class::MatMul, SIDES, two(square, thin)),
     probe(Class::MatMulBf16, SIDES, two(square_of_bf16, thin_of_bf16)),
     probe(Class::MatMulInt, SIDES, two(square_of_bytes, thin_of_bytes)),
-    probe(Class::Conv, &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512], two(images, depthwise)),
+    probe(Class::Conv, &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512], several(&[first_layer], two(images, depthwise))),
     probe(Class::Attention, &[16, 64, 256, 1024, 4096], two(heads, decoding)),
     // Rows of four are hardly more than copied.
     of_rows(Class::Sort, two(|n| sorted(sides(n)), |n| sorted((n / 4, 4))), one(|n| sorted((1, n)))),
@@ -92,9 +107,13 @@ fn add(n: usize) -> Kernel {
 
 /// Four gelus in a row: much arithmetic for few bytes.
 fn heavy() -> Expr {
+    gelus_in_a_row(4)
+}
+
+fn gelus_in_a_row(times: usize) -> Expr {
     let mut b = ExprBuilder::default();
     let mut x = b.arg(DType::F32);
-    for _ in 0..4 {
+    for _ in 0..times {
         x = b.row(row("gelu"), DType::F32, &[x]);
     }
     b.finish(x)
@@ -102,6 +121,21 @@ fn heavy() -> Expr {
 
 fn gelus(n: usize) -> Kernel {
     Kernel::Map(Map::dense(heavy(), vec![], n))
+}
+
+/// A usual row with a transcendental.
+fn gelu(n: usize) -> Kernel {
+    Kernel::Map(Map::dense(gelus_in_a_row(1), vec![], n))
+}
+
+/// A chain of rows that are one instruction each, which is less arithmetic than one transcendental.
+fn light_steps(n: usize) -> Kernel {
+    let mut b = ExprBuilder::default();
+    let (mut x, y) = (b.arg(DType::F32), b.arg(DType::F32));
+    for name in ["add", "mul", "maximum", "sub"].repeat(4) {
+        x = b.row(row(name), DType::F32, &[x, y]);
+    }
+    Kernel::Map(Map::dense(b.finish(x), vec![], n))
 }
 
 /// Rows as long as columns are many, as far as the size allows.
@@ -209,7 +243,7 @@ fn thin_of_bytes(n: usize) -> Kernel {
 }
 
 /// Windows of 3 x 3, zeros around images of `side` by `side`: groups, output channels and input channels of each.
-fn conv([groups, outs, channels]: [usize; 3], side: usize) -> Kernel {
+pub(super) fn conv([groups, outs, channels]: [usize; 3], side: usize) -> Kernel {
     let along = Sliding { stride: 1, dilation: 1, before: 1, count: side };
     Kernel::Conv(ConvKernel {
         along: [along; 2].into_iter().collect(),
@@ -243,9 +277,14 @@ fn attention([batch, queries, keys]: [usize; 3]) -> Kernel {
     Kernel::Attention(AttentionKernel { scale: 0.125, seen: None, q, k, v, bias: None, out })
 }
 
-/// Every channel for itself: hardly more arithmetic than bytes.
+/// Pictures of three colours to 16 channels: sums of few terms, whatever the size.
+fn first_layer(n: usize) -> Kernel {
+    conv([1, 16, 3], 4 * n)
+}
+
+/// Every channel for itself: hardly more arithmetic than bytes. From 8 KiB on, and soon as many bytes as `images` have at most.
 fn depthwise(n: usize) -> Kernel {
-    conv([8 * n, 1, 1], 32)
+    conv([n.max(n * n / 8), 1, 1], 32)
 }
 
 /// Rows of 16, all from one table.

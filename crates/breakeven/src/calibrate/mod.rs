@@ -1,5 +1,8 @@
 //! Calibration: measures a device through the same seam that plans use.
 
+mod call;
+#[cfg(test)]
+mod held_out;
 mod kernels;
 mod measure;
 
@@ -9,7 +12,7 @@ use std::time::Duration;
 
 use breakeven_device::{Device, DeviceError, DeviceInfo, DeviceKind, HostBytes};
 use breakeven_ir::Kernel;
-use breakeven_plan::{ClassCurves, Cost, Curve, DeviceProfile, Knot, Mix, Profile, Trust, class_name};
+use breakeven_plan::{Between, ClassCurves, Cost, Curve, DeviceProfile, Knot, Mix, Profile, Trust, class_name};
 
 use kernels::{Families, Probe};
 use measure::{Bench, Sample};
@@ -97,7 +100,8 @@ pub(crate) fn measure_while(
         profile.classes.insert(class_name(probe.class).to_owned(), curves);
     }
     profile.trust = effort.trust;
-    Ok(profile)
+    bench.is_wanted()?;
+    call::settle(device, effort, profile)
 }
 
 /// Times of one custom operation, from launches of different sizes and what they read. A launch is arithmetic and memory at
@@ -131,8 +135,7 @@ fn compile(bench: &Bench<'_>) -> Result<(), DeviceError> {
     for nth in 0..most {
         let of = |(families, sizes): (Families, &[usize])| {
             let size = sizes.get(nth).copied();
-            let ways = [Some(families.math), families.memory];
-            size.map(|size| ways.into_iter().flatten().map(move |of| of(size))).into_iter().flatten()
+            size.map(|size| families.all().map(move |of| of(size))).into_iter().flatten()
         };
         let all = kernels::PROBES.iter().flat_map(families).flat_map(of);
         let all: Vec<Kernel> = all.filter(|kernel| is_measured(bench, kernel)).collect();
@@ -191,7 +194,12 @@ fn class(bench: &Bench<'_>, dispatch: f64, probe: &Probe) -> Result<ClassCurves,
         let other = families.memory.map(|memory| family(bench, dispatch, sizes, memory)).transpose()?;
         let mix = other.as_ref().map(|memory| Mix { math: math.mix, memory: memory.mix.clone() });
         let memory = other.map_or(math.by_bytes, |memory| memory.by_bytes);
-        Ok(ClassCurves { math: math.by_flops, memory, mix, one_row: None })
+        let one = |&of: &fn(usize) -> Kernel| {
+            let Family { by_bytes: seconds, mix: flops, .. } = family(bench, dispatch, sizes, of)?;
+            Ok(Between { seconds, flops })
+        };
+        let between = families.between.iter().map(one).collect::<Result<_, DeviceError>>()?;
+        Ok(ClassCurves { math: math.by_flops, memory, mix, between, one_row: None })
     };
     let one_row = probe.one_row.map(|of_one| of(of_one, kernels::LENGTHS)).transpose()?.map(Box::new);
     Ok(ClassCurves { one_row, ..of(probe.usual, probe.sizes)? })
