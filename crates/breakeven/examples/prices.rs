@@ -101,7 +101,7 @@ fn main() -> Result<(), Failure> {
         let [submit, dispatch, sync] = [profile.submit, profile.dispatch, profile.sync].map(|cost| cost.seconds * 1e6);
         println!("a call {submit:.1} us, each launch {dispatch:.2} us, waiting {sync:.1} us");
         let make = |profile: &DeviceProfile| -> Result<Engine, Failure> {
-            let builder = with_threads(Engine::builder().gpus(false).no_cache(), threads);
+            let builder = with_threads(Engine::builder().gpus(false).no_cache().learn(false), threads);
             Ok(if i == 0 {
                 builder.cpu_profile(profile.clone())
             } else {

@@ -53,7 +53,7 @@ struct Caller {
 
 impl Caller {
     fn new(device: &Arc<dyn Device>, profile: DeviceProfile) -> Result<Caller> {
-        let builder = Engine::builder().gpus(false).no_cache().threads(1);
+        let builder = Engine::builder().gpus(false).no_cache().threads(1).learn(false);
         // The engine opens a CPU of its own, which needs no name: calls that are not told where to go are shorter.
         let (on, builder) = if device.caps().host_memory {
             (None, builder.cpu_profile(profile.clone()))
