@@ -71,11 +71,13 @@ impl ClassCurves {
     fn along(&self, [mut below, mut above]: [Point; 2], work: Work) -> Cost {
         let flops = work.flops as f64;
         for point in self.between.iter().filter_map(|family| family.at(work.bytes as f64)) {
-            if point.flops > below.flops && point.flops <= flops {
-                below = point;
-            } else if point.flops < above.flops && point.flops > flops {
-                above = point;
+            if point.flops <= below.flops || point.flops >= above.flops {
+                continue;
             }
+            // Beyond where a family was measured it goes on in proportion, and more arithmetic is no less work for that.
+            let cost = if point.cost.seconds < below.cost.seconds { below.cost } else { point.cost };
+            let end = if point.flops <= flops { &mut below } else { &mut above };
+            *end = Point { cost, ..point };
         }
         let share = ((flops - below.flops) / (above.flops - below.flops)).max(0.0);
         below.cost.part(1.0 - share).then(above.cost.part(share))

@@ -18,6 +18,7 @@ pub fn all(stand: &Stand) {
         [4096, 384, 384],
         [4096, 1536, 384],
         [16, 384, 1536],
+        [16, 1024, 4096],
         [1023, 1025, 1027],
         [4095, 4097, 2049],
     ];
@@ -37,6 +38,8 @@ pub fn all(stand: &Stand) {
     }
     convolution(stand, [1, 64, 64], 56, (3, 1));
     convolution(stand, [32 / scale, 3, 64], 224, (7, 2));
+    convolution(stand, [1, 3, 16], 512usize.div_ceil(scale), (3, 1));
+    convolution(stand, [8, 3, 32], 224usize.div_ceil(scale), (3, 2));
 }
 
 /// Value `i` of the result, to be compared in f64, and the sum of its terms' magnitudes.

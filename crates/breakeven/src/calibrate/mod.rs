@@ -85,10 +85,12 @@ pub(crate) fn measure_while(
     bench.is_wanted()?;
     // First, since everything else depends on it.
     profile.tuning = device.tune(effort.largest_bytes as u64)?;
-    if !device.caps().host_memory && device.info().kind != DeviceKind::Software {
+    let is_card = !device.caps().host_memory && device.info().kind != DeviceKind::Software;
+    let wake = || if is_card { bench.wake(kernels::square) } else { Ok(()) };
+    if is_card {
         compile(&bench)?;
-        bench.wake(kernels::square)?;
     }
+    wake()?;
     overheads(&bench, &mut profile)?;
     if !device.caps().host_memory {
         let fixed = profile.submit.seconds + profile.sync.seconds;
@@ -101,7 +103,7 @@ pub(crate) fn measure_while(
     }
     profile.trust = effort.trust;
     bench.is_wanted()?;
-    call::settle(device, effort, profile)
+    call::settle(device, effort, profile, &wake)
 }
 
 /// Times of one custom operation, from launches of different sizes and what they read. A launch is arithmetic and memory at

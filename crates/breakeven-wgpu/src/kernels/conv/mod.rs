@@ -10,8 +10,8 @@ use super::{Plan, Shaping, body_of, matmul, pack, quad_output};
 use crate::wgsl::Tensor;
 pub(super) use windows::Windows;
 
-/// Fewest output channels of a group that fill enough of a tile of a product: half of the smallest.
-const FEWEST: usize = 16;
+/// Fewest output channels of a group that fill enough of a tile of a product: more than half of the narrowest.
+const FEWEST: usize = 9;
 /// Longest sum that drivers are sure to carry out in one loop.
 const LONGEST: usize = 1 << 17;
 

@@ -27,18 +27,49 @@ pub(super) fn axes(shader: &mut Shader, k: &ConvKernel) {
     }
 }
 
-/// Text of `start{axis}`: where the windows of four places from `first` on begin, before the input as numbers beyond any
-/// extent. Places behind the last are that.
+/// Text of `start{axis}`: where the windows of four places from `first` on, which is one of them, begin, before the input as numbers
+/// beyond any extent. Places behind the last are seen to begin anywhere.
 pub(super) fn starts(k: &ConvKernel, first: &str) -> String {
-    let mut text =
-        format!("var spot = min(vec4<u32>({first}) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(args.length - 1u));\n");
+    let mut text = format!("var spot = {first};\n");
+    // Dividing is slow: once for four places, of which the later ones pass at most one end of a row that is not shorter.
+    let is_narrow = k.along.last().is_some_and(|along| along.count < 4);
+    let seen = if is_narrow { each_divided(k) } else { carried(k) };
+    text += &seen;
+    for axis in (0..k.along.len()).rev() {
+        writeln!(text, "let start{axis} = seen{axis} * args.stride{axis} - vec4<u32>(args.before{axis});")
+            .expect("strings take text");
+    }
+    text
+}
+
+/// Text of `seen{axis}`, the indices of four places from `spot` on, each divided by itself.
+fn each_divided(k: &ConvKernel) -> String {
+    let mut text = "var spots = vec4<u32>(spot) + vec4<u32>(0u, 1u, 2u, 3u);\n".to_owned();
     for axis in (0..k.along.len()).rev() {
         writeln!(
             text,
-            "let start{axis} = (spot % vec4<u32>(args.count{axis})) * args.stride{axis} - vec4<u32>(args.before{axis});\n\
-             spot = spot / vec4<u32>(args.count{axis});"
+            "let seen{axis} = spots % vec4<u32>(args.count{axis});\nspots = spots / vec4<u32>(args.count{axis});"
         )
         .expect("strings take text");
+    }
+    text
+}
+
+/// The same by counting on from the first.
+fn carried(k: &ConvKernel) -> String {
+    let mut text = "var more = vec4<u32>(0u, 1u, 2u, 3u);\n".to_owned();
+    for axis in (1..k.along.len()).rev() {
+        writeln!(
+            text,
+            "let raw{axis} = vec4<u32>(spot % args.count{axis}) + more;\nspot = spot / args.count{axis};\n\
+             let over{axis} = raw{axis} >= vec4<u32>(args.count{axis});\n\
+             let seen{axis} = select(raw{axis}, raw{axis} - vec4<u32>(args.count{axis}), over{axis});\n\
+             more = select(vec4<u32>(), vec4<u32>(1u), over{axis});"
+        )
+        .expect("strings take text");
+    }
+    if !k.along.is_empty() {
+        text += "let seen0 = vec4<u32>(spot) + more;\n";
     }
     text
 }

@@ -101,8 +101,8 @@ fn main(tile: Tile, dtype: DType, has_terms: bool, is_written_out: bool) -> Stri
         sum(&mut main, tile, kind, is_written_out);
     }
     for (r, c) in micro_tiles(tile) {
-        let row = if tile.micro[0] == 1 {
-            "i0 + ty".to_owned()
+        let row = if tile.micro[0] < 4 {
+            format!("i0 + ty * {}u + {r}u", tile.micro[0])
         } else {
             format!("i0 + ty * 4u + {}u", r / 4 * height / (tile.micro[0] / 4) + r % 4)
         };
@@ -188,8 +188,13 @@ fn term(main: &mut String, tile: Tile, s: &str) {
     let [rows, columns] = tile.micro;
     let [high, wide] = tile.sides.map(|side| side / 4);
     *main += "{\n";
-    if rows == 1 {
-        writeln!(main, "let a = tile0[left + {s} * {high}u + (ty >> 2u)][ty & 3u];").expect("strings take text");
+    // Rows of an invocation that do not fill a quad lie within one.
+    for r in (0..rows).filter(|_| rows < 4) {
+        writeln!(
+            main,
+            "let a{r} = tile0[left + {s} * {high}u + ((ty * {rows}u) >> 2u)][((ty * {rows}u) & 3u) + {r}u];"
+        )
+        .expect("strings take text");
     }
     for r in 0..rows / 4 {
         writeln!(main, "let a{r} = tile0[left + ty + {s} * {high}u + {}u];", r * high / (rows / 4))
@@ -200,7 +205,7 @@ fn term(main: &mut String, tile: Tile, s: &str) {
             .expect("strings take text");
     }
     for (r, c) in micro_tiles(tile) {
-        let a = if rows == 1 { "a".to_owned() } else { format!("a{}[{}]", r / 4, r % 4) };
+        let a = if rows < 4 { format!("a{r}") } else { format!("a{}[{}]", r / 4, r % 4) };
         writeln!(main, "c{r}_{c} += {a} * b{c};").expect("strings take text");
     }
     *main += "}\n";

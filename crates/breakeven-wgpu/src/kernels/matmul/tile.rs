@@ -20,12 +20,13 @@ pub(in super::super) struct Tile {
 
 /// The first that fits is taken. Chosen by the shape of the product alone, so that the order of its sums is the same on every
 /// device. Each fits the 16 KiB of workgroup memory that every device has.
-const TILES: [Tile; 6] = [
+const TILES: [Tile; 7] = [
     Tile { sides: [128, 128], micro: [8, 8], step: 8, least: 128 },
     Tile { sides: [128, 64], micro: [8, 4], step: 8, least: 128 },
     Tile { sides: [64, 64], micro: [4, 4], step: 16, least: 32 },
     Tile { sides: [128, 32], micro: [4, 4], step: 8, least: 32 },
     Tile { sides: [32, 128], micro: [4, 4], step: 8, least: 32 },
+    Tile { sides: [16, 128], micro: [2, 4], step: 8, least: 32 },
     Tile { sides: [32, 32], micro: [1, 4], step: 32, least: 0 },
 ];
 
