@@ -33,8 +33,8 @@ mod error;
 mod evaluate;
 mod failure;
 mod folded;
-#[cfg(feature = "ndarray")]
 mod inside;
+#[cfg(feature = "ndarray")]
 mod interop;
 mod mapped;
 mod maps;
