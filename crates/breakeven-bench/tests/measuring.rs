@@ -105,6 +105,7 @@ static HALF: Operation = Operation {
     write: half,
     sizes: &[1000],
     counts: "elements",
+    calls: 1,
     suite: Suite::Seeds,
     chains: false,
 };
@@ -135,6 +136,7 @@ static WRONG_OPERATION: Operation = Operation {
     write: wrong,
     sizes: &[1000],
     counts: "elements",
+    calls: 1,
     suite: Suite::Seeds,
     chains: false,
 };
@@ -154,6 +156,7 @@ static DECAYING: Operation = Operation {
     write: |x| &x[0] * 0.1,
     sizes: &[1000],
     counts: "elements",
+    calls: 1,
     suite: Suite::Seeds,
     chains: true,
 };
@@ -172,6 +175,7 @@ static REFUSED: Operation = Operation {
     write: |x| x[0].reshape([3, 3]),
     sizes: &[1000],
     counts: "elements",
+    calls: 1,
     suite: Suite::Seeds,
     chains: false,
 };
@@ -213,6 +217,7 @@ static CHAIN_WRONG: Operation = Operation {
     write: wrong_at_third_link,
     sizes: &[1000],
     counts: "elements",
+    calls: 1,
     suite: Suite::Seeds,
     chains: true,
 };
