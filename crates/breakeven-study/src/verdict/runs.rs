@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::paired::{BLOCK, Rule, confirm, decide};
 use super::{Change, Exit, Verdict, exit_of};
 use crate::folder::{Recorded, RecordedCell};
-use crate::stats::{Kept, Sorted, floor, shift, spread};
+use crate::stats::{Kept, Sorted, UNUSABLE, floor, shift, spread};
 use crate::{Cell, Status, StudyDevice, StudyError};
 
 /// What comparing two runs found.
@@ -81,6 +81,9 @@ pub fn compare_runs(a: &Recorded, b: &Recorded, rule: &Rule, across_machines: bo
     let mut verdicts: Vec<(Cell, Verdict)> =
         found.into_iter().map(|(cell, found)| (cell.clone(), verdict(found))).collect();
     doubt_few(&mut verdicts, changes.len());
+    if let Some(floor) = floors.largest().filter(|floor| *floor >= UNUSABLE) {
+        doubt_all(&mut verdicts, floor);
+    }
     let is_new = |cell: &&RecordedCell| a.cells.iter().all(|of_a| of_a.cell != cell.cell);
     let mut notes = vec![floors.said(&rule)];
     if !is_same_machine {
@@ -188,6 +191,19 @@ fn doubt_few(verdicts: &mut [(Cell, Verdict)], judged: usize) {
                 );
                 *verdict = Verdict::Ambiguous { change: Some(change), why };
             }
+        }
+    }
+}
+
+/// Whole operations are as much slower as the machine was while their process lived, where its noise allows no conclusion.
+fn doubt_all(verdicts: &mut [(Cell, Verdict)], floor: f64) {
+    for (_, verdict) in verdicts {
+        if let Verdict::Slower(change) | Verdict::Faster(change) = *verdict {
+            let why = format!(
+                "the runs differ by {:.0}% without any change, from which nothing can be concluded; programs that take turns would tell",
+                100.0 * floor
+            );
+            *verdict = Verdict::Ambiguous { change: Some(change), why };
         }
     }
 }
