@@ -108,6 +108,7 @@ static HALF: Operation = Operation {
     write: half,
     sizes: &[1000],
     counts: "elements",
+    calls: 1,
     suite: Suite::Seeds,
     chains: false,
 };
@@ -138,6 +139,7 @@ static WRONG_OPERATION: Operation = Operation {
     write: wrong,
     sizes: &[1000],
     counts: "elements",
+    calls: 1,
     suite: Suite::Seeds,
     chains: false,
 };
@@ -157,6 +159,7 @@ static DECAYING: Operation = Operation {
     write: |x| &x[0] * 0.1,
     sizes: &[1000],
     counts: "elements",
+    calls: 1,
     suite: Suite::Seeds,
     chains: true,
 };
@@ -175,6 +178,7 @@ static REFUSED: Operation = Operation {
     write: |x| x[0].reshape([3, 3]),
     sizes: &[1000],
     counts: "elements",
+    calls: 1,
     suite: Suite::Seeds,
     chains: false,
 };
@@ -216,6 +220,7 @@ static CHAIN_WRONG: Operation = Operation {
     write: wrong_at_third_link,
     sizes: &[1000],
     counts: "elements",
+    calls: 1,
     suite: Suite::Seeds,
     chains: true,
 };

@@ -98,6 +98,7 @@ static LEAVES: Operation = Operation {
     write: leaves,
     sizes: &[1000],
     counts: "elements",
+    calls: 1,
     suite: Suite::Seeds,
     chains: false,
 };
@@ -115,6 +116,7 @@ static SUFFERS: Operation = Operation {
     },
     sizes: &[1000],
     counts: "elements",
+    calls: 1,
     suite: Suite::Seeds,
     chains: false,
 };

@@ -95,3 +95,18 @@ fn a_claim_without_rows_is_neither_met_nor_missed() {
     let targets = held_against("", &[]);
     assert!(targets.len() >= 10 && targets.iter().all(|target| target.met.is_none() && target.why == "no row answers"));
 }
+
+/// Volta's claim is about twenty calls, not about one graph of twenty additions.
+#[test]
+fn the_claim_about_many_calls_is_held_against_many_calls() {
+    let timed = |operation: &str, q1_ns: f64| {
+        let (operation, shape, dtype) = (operation.into(), "5120".into(), "f32".into());
+        let cell = Cell { operation, elements: 5_120, shape, dtype, device: "vulkan:0".into(), mode: Mode::Host };
+        CellSummary { q1_ns: Some(q1_ns), ..CellSummary::unmeasured(cell, Status::Ok) }
+    };
+    let got = |cells: &[CellSummary]| held_against("Volta", cells).remove(0).got;
+    let mut cells = vec![timed("many_small_adds", 2e5), timed("add", 1e5)];
+    assert_eq!(got(&cells), None);
+    cells.push(timed("many_small_calls", 2e6));
+    assert_eq!(got(&cells), Some(20.0));
+}

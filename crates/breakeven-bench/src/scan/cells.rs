@@ -23,6 +23,10 @@ impl Kind<'_> {
     /// Copies and kernels by themselves are those of a device that the caller names and that is not the host; a plain loop knows nothing
     /// but the host's memory.
     fn is_measured(&self, device: &str, mode: Mode) -> bool {
+        // Several calls in a row are said for data of the host alone.
+        if self.operation.calls > 1 && mode != Mode::Host {
+            return false;
+        }
         match device {
             SCALAR => mode == Mode::Host && self.dtype == "f32" && scalar::find(self.operation.name).is_some(),
             "cpu" | AUTOMATIC => !matches!(mode, Mode::Copy | Mode::Kernel),

@@ -14,6 +14,8 @@ pub struct Operation {
     pub sizes: &'static [usize],
     /// What a size counts, in a word or two: "elements", "the side of both matrices".
     pub counts: &'static str,
+    /// In how many calls it is computed, each of which takes an even part of all operands, is waited for and gives that part of the result.
+    pub calls: usize,
     /// Where it comes from.
     pub suite: Suite,
     /// Whether its result can take the place of its first operand, so that it can be repeated on its own result.
@@ -37,7 +39,16 @@ pub const ELEMENTS: &str = "elements";
 const LINES: &[usize] = &[1_000, 10_000, 100_000, 1_000_000];
 
 const fn unary(name: &'static str, write: fn(&[Tensor]) -> Tensor) -> Operation {
-    Operation { name, operands: |n| vec![vec![n]], write, sizes: LINES, counts: ELEMENTS, suite: Seeds, chains: true }
+    Operation {
+        name,
+        operands: |n| vec![vec![n]],
+        write,
+        sizes: LINES,
+        counts: ELEMENTS,
+        calls: 1,
+        suite: Seeds,
+        chains: true,
+    }
 }
 
 const fn binary(name: &'static str, write: fn(&[Tensor]) -> Tensor) -> Operation {
@@ -47,13 +58,23 @@ const fn binary(name: &'static str, write: fn(&[Tensor]) -> Tensor) -> Operation
         write,
         sizes: LINES,
         counts: ELEMENTS,
+        calls: 1,
         suite: Seeds,
         chains: true,
     }
 }
 
 const fn folded(name: &'static str, write: fn(&[Tensor]) -> Tensor) -> Operation {
-    Operation { name, operands: |n| vec![vec![n]], write, sizes: LINES, counts: ELEMENTS, suite: Seeds, chains: false }
+    Operation {
+        name,
+        operands: |n| vec![vec![n]],
+        write,
+        sizes: LINES,
+        counts: ELEMENTS,
+        calls: 1,
+        suite: Seeds,
+        chains: false,
+    }
 }
 
 /// Additions of parts, as many and as large as the report of `SuperVM`'s bucket cache has them: of its seven compositions it prints the time of each task
@@ -94,6 +115,7 @@ pub static OPERATIONS: &[Operation] = &[
         write: |x| x[0].matmul(&x[1]),
         sizes: &[32, 64, 100, 128, 256, 500, 512, 1_000, 1_024],
         counts: "the side of both matrices",
+        calls: 1,
         suite: Seeds,
         chains: true,
     },
@@ -103,10 +125,13 @@ pub static OPERATIONS: &[Operation] = &[
         write: |x| x[0].conv(&x[1], None, &Conv::default()),
         sizes: &[32, 64, 128, 256, 512],
         counts: "the side of the image",
+        calls: 1,
         suite: Seeds,
         chains: false,
     },
     Operation { chains: false, sizes: MANY, ..binary("many_small_adds", |x| in_parts(x, &[1; 20])) },
+    // As `many_small_adds`, which is one graph and one call, but twenty of them.
+    Operation { chains: false, sizes: MANY, calls: 20, ..binary("many_small_calls", |x| &x[0] + &x[1]) },
     Operation { chains: false, sizes: MANY, ..binary("single_large_add", |x| &x[0] + &x[1]) },
     batch("batch_uniform_32k", &[128_000], |x| in_parts(x, &[32; 4])),
     batch("batch_uniform_64k", &[256_000], |x| in_parts(x, &[64; 4])),
@@ -121,6 +146,7 @@ pub static OPERATIONS: &[Operation] = &[
         write: encoder_layer,
         sizes: &[1, 4, 16, 64, 256],
         counts: "texts of 16 tokens",
+        calls: 1,
         suite: Models,
         chains: true,
     },
@@ -130,6 +156,7 @@ pub static OPERATIONS: &[Operation] = &[
         write: |x| x[0].linear(&x[1], None).gelu().linear(&x[2], None).layer_norm(None, None, 1e-5),
         sizes: &[1, 16, 64, 256, 1_024, 4_096],
         counts: "rows of 384 elements",
+        calls: 1,
         suite: Models,
         chains: true,
     },
@@ -212,6 +239,10 @@ mod tests {
         for operation in OPERATIONS {
             assert!(std::ptr::eq(find(operation.name).unwrap(), operation), "{}", operation.name);
             assert!(operation.sizes.is_sorted(), "{}", operation.name);
+            assert!(
+                operation.calls == 1 || (operation.operands)(7).iter().all(|shape| shape.len() == 1),
+                "parts of lines"
+            );
         }
     }
 }

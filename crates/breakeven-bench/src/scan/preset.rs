@@ -208,6 +208,7 @@ mod tests {
         let seeds = groups(Preset::Seeds, &Filter::default()).unwrap();
         let sizes = |name: &str| seeds.iter().find(|group| group.operation == name).unwrap().sizes.clone();
         assert_eq!(sizes("many_small_adds"), sizes("single_large_add"));
+        assert_eq!(sizes("many_small_calls"), sizes("single_large_add"));
         assert!(sizes("many_small_adds").contains(&5_120), "twenty of 256");
         let all = [
             ("batch_uniform_32k", 128_000),

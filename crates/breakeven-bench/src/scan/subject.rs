@@ -3,6 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;
+use std::ops::Range;
 use std::time::Duration;
 
 use breakeven::{DType, Deadline, DeviceId, Engine, HostBytes, Result, Spec, Tensor, bf16, f16};
@@ -22,16 +23,40 @@ pub struct Operands {
     seed: u64,
     /// Bytes of the host, uploaded anew where that is asked for.
     given: Vec<(HostBytes, Spec)>,
+    /// The same for each of several calls, with its part of the result; empty where there is one call.
+    parts: Vec<Part>,
+}
+
+/// What one of several calls takes.
+struct Part {
+    /// Its place in the result.
+    range: Range<usize>,
+    given: Vec<(HostBytes, Spec)>,
 }
 
 impl Operands {
     /// In memory, which no device has seen yet.
     pub fn new(operation: &'static Operation, size: usize, dtype: DType, seed: u64) -> Operands {
         let shapes = (operation.operands)(size);
-        let one = |(i, shape): (usize, &Vec<usize>)| {
-            (numbers(shape, dtype, seed + i as u64, scale(operation, i, shape)), Spec::new(dtype, &shape[..]))
+        let of = |(i, shape): (usize, &Vec<usize>), range| {
+            numbers(range, dtype, seed + i as u64, scale(operation, i, shape))
         };
-        Operands { operation, size, dtype, seed, given: shapes.iter().enumerate().map(one).collect() }
+        let whole = |(i, shape): (usize, &Vec<usize>)| {
+            (of((i, shape), 0..shape.iter().product()), Spec::new(dtype, &shape[..]))
+        };
+        let part = |range: Range<usize>| {
+            let operand = |operand| (of(operand, range.clone()), Spec::new(dtype, [range.len()]));
+            Part { given: shapes.iter().enumerate().map(operand).collect(), range }
+        };
+        let (calls, all) = (operation.calls, shapes[0].iter().product::<usize>());
+        let ranges = (0..calls).filter(|_| calls > 1).map(|i| all * i / calls..all * (i + 1) / calls);
+        let (given, parts) = (shapes.iter().enumerate().map(whole).collect(), ranges.map(part).collect());
+        Operands { operation, size, dtype, seed, given, parts }
+    }
+
+    /// In how many calls the result is computed.
+    pub fn calls(&self) -> usize {
+        self.operation.calls
     }
 
     /// The same at a size, in memory of its own.
@@ -79,11 +104,24 @@ impl Room {
     }
 
     fn read(&mut self, tensor: &Tensor, deadline: Deadline) -> Result<()> {
+        self.read_part(0..self.elements(), tensor, deadline)
+    }
+
+    fn read_part(&mut self, range: Range<usize>, tensor: &Tensor, deadline: Deadline) -> Result<()> {
         match self {
-            Room::F64(out) => tensor.read_into(out, deadline),
-            Room::F32(out) => tensor.read_into(out, deadline),
-            Room::F16(out) => tensor.read_into(out, deadline),
-            Room::Bf16(out) => tensor.read_into(out, deadline),
+            Room::F64(out) => tensor.read_into(&mut out[range], deadline),
+            Room::F32(out) => tensor.read_into(&mut out[range], deadline),
+            Room::F16(out) => tensor.read_into(&mut out[range], deadline),
+            Room::Bf16(out) => tensor.read_into(&mut out[range], deadline),
+        }
+    }
+
+    fn elements(&self) -> usize {
+        match self {
+            Room::F64(out) => out.len(),
+            Room::F32(out) => out.len(),
+            Room::F16(out) => out.len(),
+            Room::Bf16(out) => out.len(),
         }
     }
 
@@ -150,8 +188,13 @@ impl<'a> Subject<'a> {
 
     /// Reads what [`Subject::written`] gives, untimed.
     pub fn compute(&mut self, mode: Mode, device: Option<DeviceId>) -> Result<Vec<f64>> {
-        let result = self.written(mode, device);
-        self.out.read(&result, Deadline::after(self.deadline))?;
+        let deadline = Deadline::after(self.deadline);
+        if self.operands.parts.is_empty() {
+            let result = self.written(mode, device);
+            self.out.read(&result, deadline)?;
+        } else {
+            self.call_by_call(device, deadline)?;
+        }
         Ok(self.out.numbers())
     }
 
@@ -173,6 +216,7 @@ impl<'a> Subject<'a> {
             }
             Mode::Kernel => return self.kernel(device),
             Mode::Copy => return self.copy(device, clock, deadline),
+            _ if !self.operands.parts.is_empty() => self.call_by_call(device, deadline)?,
             _ => {
                 let result = placed(self.write_fresh(), device);
                 self.out.read(&result, deadline)?;
@@ -213,6 +257,12 @@ impl<'a> Subject<'a> {
         clock: &dyn Clock,
     ) -> Result<(Sample, breakeven::Report)> {
         let begun = clock.now();
+        if !self.operands.parts.is_empty() {
+            let reports = self.traced_call_by_call(device)?;
+            let sum = reports.iter().map(parts).reduce(added).expect("several calls");
+            let last = reports.into_iter().next_back().expect("several calls");
+            return Ok((Sample { wall_ns: clock.nanoseconds_since(begun), ..sum }, last));
+        }
         let stays = matches!(mode, Mode::Resident | Mode::Chain(_) | Mode::Kernel);
         let result = if stays { self.written(mode, device) } else { placed(self.write_fresh(), device) };
         let report = self.traced(&result, stays || mode == Mode::Upload)?;
@@ -256,8 +306,27 @@ impl<'a> Subject<'a> {
 
     /// The operation on operands that are on no device yet.
     fn write_fresh(&self) -> Tensor {
+        self.on_new(&self.operands.given)
+    }
+
+    /// One call after the other, from the host's memory to the host's memory.
+    fn call_by_call(&mut self, device: Option<DeviceId>, deadline: Deadline) -> Result<()> {
+        for Part { range, given } in &self.operands.parts {
+            let result = placed(self.on_new(given), device);
+            self.out.read_part(range.clone(), &result, deadline)?;
+        }
+        Ok(())
+    }
+
+    fn traced_call_by_call(&self, device: Option<DeviceId>) -> Result<Vec<breakeven::Report>> {
+        let parts = self.operands.parts.iter();
+        parts.map(|part| self.traced(&placed(self.on_new(&part.given), device), false)).collect()
+    }
+
+    /// The operation on these operands, which are on no device yet.
+    fn on_new(&self, operands: &[(HostBytes, Spec)]) -> Tensor {
         let tensor = |(bytes, spec): &(HostBytes, Spec)| self.engine.from_bytes(bytes.clone(), spec.clone());
-        (self.operands.operation.write)(&self.operands.given.iter().map(tensor).collect::<Vec<_>>())
+        (self.operands.operation.write)(&operands.iter().map(tensor).collect::<Vec<_>>())
     }
 
     fn repeated(&self, operands: &[Tensor], mode: Mode) -> Tensor {
@@ -278,6 +347,20 @@ fn placed(tensor: Tensor, device: Option<DeviceId>) -> Tensor {
     match device {
         Some(device) => tensor.on(device),
         None => tensor,
+    }
+}
+
+/// The parts of two calls together, as far as both are known.
+fn added(a: Sample, b: Sample) -> Sample {
+    let sum = |part: fn(&Sample) -> Option<u64>| part(&a).zip(part(&b)).map(|(a, b)| a + b);
+    Sample {
+        allocate_ns: sum(|sample| sample.allocate_ns),
+        upload_ns: sum(|sample| sample.upload_ns),
+        dispatch_ns: sum(|sample| sample.dispatch_ns),
+        kernel_ns: sum(|sample| sample.kernel_ns),
+        read_ns: sum(|sample| sample.read_ns),
+        wait_ns: sum(|sample| sample.wait_ns),
+        ..a
     }
 }
 
@@ -321,8 +404,9 @@ fn scale(operation: &Operation, operand: usize, shape: &[usize]) -> f32 {
     }
 }
 
-/// Numbers of both signs without a pattern, from 0.5 to 1.5 in size times `scale`: products of many of them neither grow nor decay.
-fn numbers(shape: &[usize], dtype: DType, seed: u64, scale: f32) -> HostBytes {
+/// Numbers of both signs without a pattern, from 0.5 to 1.5 in size times `scale`: products of many of them neither grow nor decay. Those at the
+/// places `count` of all.
+fn numbers(count: Range<usize>, dtype: DType, seed: u64, scale: f32) -> HostBytes {
     let value = |i: usize| {
         // SplitMix64's finalizer: neighbouring indices and seeds have nothing in common.
         let mut bits = (i as u64).wrapping_add(seed << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -331,7 +415,6 @@ fn numbers(shape: &[usize], dtype: DType, seed: u64, scale: f32) -> HostBytes {
         let size = ((bits >> 40) as f32 / (1 << 24) as f32 + 0.5) * scale;
         if bits & 1 == 0 { size } else { -size }
     };
-    let count = 0..shape.iter().product();
     match dtype {
         DType::F64 => HostBytes::from_vec(count.map(|i| f64::from(value(i))).collect::<Vec<_>>()),
         DType::F16 => HostBytes::from_vec(count.map(|i| f16::from_f32(value(i))).collect::<Vec<_>>()),

@@ -87,7 +87,7 @@ impl Turn {
             return;
         }
         match subject.call_in_parts(mode, device, bench.clock) {
-            Ok((_, report)) => self.put_down(&report, bench.engine),
+            Ok((_, report)) => self.put_down(&report, subject.operands().calls() as u64, bench.engine),
             Err(error) => return self.end(&error, bench.engine),
         }
         if mode == Mode::Copy {
@@ -95,13 +95,16 @@ impl Turn {
         }
     }
 
-    fn put_down(&mut self, report: &Report, engine: &Engine) {
+    /// What a call does, of which there are so many alike, counts for all of them.
+    fn put_down(&mut self, report: &Report, calls: u64, engine: &Engine) {
         let plan = &report.plan;
         let kernel = |step: &Step| if let Step::Run { launch, .. } = step { Some(launch.kernel.work()) } else { None };
         let work = plan.steps.iter().filter_map(kernel).fold((0, 0), |(f, b), w| (f + w.flops, b + w.bytes));
-        (self.facts.flops, self.facts.bytes) = (Some(work.0), Some(work.1));
-        self.facts.copied = Some(copied(plan));
-        self.facts.predicted_ns = (plan.predicted.seconds > 0.0).then_some(plan.predicted.seconds * 1e9);
+        (self.facts.flops, self.facts.bytes) = (Some(calls * work.0), Some(calls * work.1));
+        let Copied { upload_bytes, read_bytes } = copied(plan);
+        self.facts.copied = Some(Copied { upload_bytes: calls * upload_bytes, read_bytes: calls * read_bytes });
+        let predicted_ns = calls as f64 * plan.predicted.seconds * 1e9;
+        self.facts.predicted_ns = (predicted_ns > 0.0).then_some(predicted_ns);
         let used = report.devices_used();
         let told = |d: DeviceReport| {
             let info = &d.info;
@@ -187,7 +190,7 @@ impl Turn {
                 let flags = Flags::NONE.with(Flag::InParts);
                 self.samples.push(Sample { round, index: effort.block, flags, ..sample });
                 // The engine's choice may change with what it has seen: what ran last is told.
-                self.put_down(&report, bench.engine);
+                self.put_down(&report, subject.operands().calls() as u64, bench.engine);
             }
             Err(error) => self.fail(&error, bench.engine),
         }

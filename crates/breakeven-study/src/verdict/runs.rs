@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::paired::{BLOCK, Rule, confirm, decide};
 use super::{Change, Exit, Verdict, exit_of};
 use crate::folder::{Recorded, RecordedCell};
-use crate::stats::{Kept, Sorted, floor, shift, spread};
+use crate::stats::{Kept, Sorted, UNUSABLE, floor, shift, spread};
 use crate::{Cell, Status, StudyDevice, StudyError};
 
 /// What comparing two runs found.
@@ -78,14 +78,19 @@ pub fn compare_runs(a: &Recorded, b: &Recorded, rule: &Rule, across_machines: bo
     };
     let rule = Rule { threshold: rule.threshold + floors.largest().unwrap_or(0.0), ..*rule };
     let verdict = |found: Found| found.map_or_else(|verdict| verdict, |change| judge_change(change, &rule));
-    let verdicts = found.into_iter().map(|(cell, found)| (cell.clone(), verdict(found)));
+    let mut verdicts: Vec<(Cell, Verdict)> =
+        found.into_iter().map(|(cell, found)| (cell.clone(), verdict(found))).collect();
+    doubt_few(&mut verdicts, changes.len());
+    if let Some(floor) = floors.largest().filter(|floor| *floor >= UNUSABLE) {
+        doubt_all(&mut verdicts, floor);
+    }
     let is_new = |cell: &&RecordedCell| a.cells.iter().all(|of_a| of_a.cell != cell.cell);
     let mut notes = vec![floors.said(&rule)];
     if !is_same_machine {
         notes.push(format!("measured on different machines: {}", differences(a, b).join("; ")));
     }
     Ok(Comparison {
-        verdicts: verdicts.collect(),
+        verdicts,
         new: b.cells.iter().filter(is_new).map(|cell| cell.cell.clone()).collect(),
         floor: floors.largest(),
         notes,
@@ -159,6 +164,58 @@ fn judge_change(change: Change, rule: &Rule) -> Verdict {
         return Verdict::Ambiguous { change: Some(change), why };
     }
     decide(change, rule)
+}
+
+/// So many cells of a hundred come out slower in one process of the same program than in another, and as many faster, by more than what the other
+/// cells differ by: where memory lies and which threads are awake stays as it is as long as a process lives.
+const OF_PROCESSES: f64 = 0.01;
+/// By no more than this, which no such cell was seen to reach: the largest was a third.
+const MOST_OF_PROCESSES: f64 = 1.5;
+
+/// Slower or faster cells that are no more than processes would give by chance, in more than one comparison of 20, are doubtful.
+fn doubt_few(verdicts: &mut [(Cell, Verdict)], judged: usize) {
+    let sides: [fn(&Verdict) -> Option<Change>; 2] = [
+        |verdict| if let Verdict::Slower(change) = verdict { Some(*change) } else { None },
+        |verdict| if let Verdict::Faster(change) = verdict { Some(*change) } else { None },
+    ];
+    for side in sides {
+        let count = verdicts.iter().filter(|(_, verdict)| side(verdict).is_some()).count();
+        if probability_of(count, judged as f64 * OF_PROCESSES) <= 0.05 {
+            continue;
+        }
+        for (_, verdict) in verdicts.iter_mut() {
+            let is_possible = |change: &Change| change.ratio.max(1.0 / change.ratio) < MOST_OF_PROCESSES;
+            if let Some(change) = side(verdict).filter(is_possible) {
+                let why = format!(
+                    "one of {count} in {judged} cells, as many as differ between processes of the same program; programs that take turns would tell"
+                );
+                *verdict = Verdict::Ambiguous { change: Some(change), why };
+            }
+        }
+    }
+}
+
+/// Whole operations are as much slower as the machine was while their process lived, where its noise allows no conclusion.
+fn doubt_all(verdicts: &mut [(Cell, Verdict)], floor: f64) {
+    for (_, verdict) in verdicts {
+        if let Verdict::Slower(change) | Verdict::Faster(change) = *verdict {
+            let why = format!(
+                "the runs differ by {:.0}% without any change, from which nothing can be concluded; programs that take turns would tell",
+                100.0 * floor
+            );
+            *verdict = Verdict::Ambiguous { change: Some(change), why };
+        }
+    }
+}
+
+/// That there are `count` or more where `expected` are expected (Poisson).
+fn probability_of(count: usize, expected: f64) -> f64 {
+    let fewer = (0..count).scan((-expected).exp(), |term, at| {
+        let this = *term;
+        *term *= expected / (at + 1) as f64;
+        Some(this)
+    });
+    1.0 - fewer.sum::<f64>()
 }
 
 fn too_few(blocks: usize) -> String {
