@@ -201,10 +201,11 @@ impl Engine {
             false => planned.lead_on(),
         };
         let given = Engine::inputs(&inputs, devices);
-        if turn.is_apart() {
+        // All runs of such a trial at once: between those of the leader a device would fall asleep, and threads too.
+        while turn.is_apart() {
             let (trial, _, time) = self.carry_out(turn, devices, &given, (false, patience))?;
             trial.took(time);
-            turn = planned.lead();
+            turn = self.turn(&planned, devices);
         }
         let (planning, plan) = (begun.elapsed(), turn.plan());
         let (turn, mut outcome, elapsed) = self.carry_out(turn, devices, &given, (way.is_traced, patience))?;
