@@ -375,22 +375,27 @@ mod tests {
 
     #[test]
     fn noise_does_not_change_the_leader_often_or_for_long() {
+        const SEQUENCES: usize = 20;
+        const TURNS: usize = 5000;
         for slower in [1.0, 1.2, 1.5] {
-            let mut contest = Contest::new(10e-6, 10e-6 * slower, false).unwrap();
             let length = |side| if side == Side::Planned { 10e-6 } else { 10e-6 * slower };
             let (mut changes, mut lost) = (0, 0.0);
-            let turns = 20_000;
-            for n in 0..turns {
-                if contest.is_due() {
-                    contest.try_other();
+            for sequence in 0..SEQUENCES {
+                let mut contest = Contest::new(10e-6, 10e-6 * slower, false).unwrap();
+                for n in 0..TURNS {
+                    if contest.is_due() {
+                        contest.try_other();
+                    }
+                    let (before, side) = (contest.leader(), contest.next());
+                    contest.ran(side, length(side) * (1.0 + 0.4 * random(sequence * TURNS + n)));
+                    changes += usize::from(contest.leader() != before);
+                    lost += length(side) - 10e-6;
                 }
-                let (before, side) = (contest.leader(), contest.next());
-                contest.ran(side, length(side) * (1.0 + 0.4 * random(n)));
-                changes += usize::from(contest.leader() != before);
-                lost += length(side) - 10e-6;
             }
-            assert!(changes <= 40, "{slower}: {changes} changes");
-            assert!(lost <= 0.02 * turns as f64 * 10e-6, "{slower}: lost {lost}");
+            // One percent for trials, and as much for the wrong leader; a single sequence may have more.
+            let turns = (SEQUENCES * TURNS) as f64;
+            assert!(changes <= 10 * SEQUENCES, "{slower}: {changes} changes");
+            assert!(lost <= 0.02 * turns * 10e-6, "{slower}: lost {}", lost / (turns * 10e-6));
         }
     }
 }

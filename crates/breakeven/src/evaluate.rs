@@ -200,6 +200,7 @@ impl Engine {
             false if patience.has_time_for_a_trial(planned.longest()) => self.turn(&planned, devices),
             false => planned.lead_on(),
         };
+        let planning = begun.elapsed();
         let given = Engine::inputs(&inputs, devices);
         // All runs of such a trial at once: between those of the leader a device would fall asleep, and threads too.
         while turn.is_apart() {
@@ -207,7 +208,7 @@ impl Engine {
             trial.took(time);
             turn = self.turn(&planned, devices);
         }
-        let (planning, plan) = (begun.elapsed(), turn.plan());
+        let plan = turn.plan();
         let (turn, mut outcome, elapsed) = self.carry_out(turn, devices, &given, (way.is_traced, patience))?;
         if turn.is_trial() {
             // Copies on a device would move all that is computed from them.
