@@ -87,8 +87,10 @@ impl EngineBuilder {
 
     /// Whether repeated work is tried on another device now and then, and goes where it was seen to be faster (the default). It is tried
     /// only where the prediction is near, for one percent of the time, and in calls with a deadline only where half of what is left of it
-    /// is plenty. Results of two devices may differ in their last bits; where the same call must give the same bits each time, this is
-    /// switched off, the work pinned, or its plan frozen.
+    /// is plenty. Where results are left where they were computed, a trial's are not used: one call then takes up to four runs more.
+    ///
+    /// Results of two devices may differ in their last bits; where the same call must give the same bits each time, this is switched
+    /// off, the work pinned, or its plan frozen.
     pub fn learn(mut self, yes: bool) -> EngineBuilder {
         self.options.learn = yes;
         self
