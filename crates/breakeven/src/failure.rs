@@ -129,6 +129,8 @@ impl Attempts {
         let is_lost = matches!(source, DeviceError::Lost { .. });
         // What a device refuses that nobody asked it for does not count against it.
         if is_optional && (id == DeviceId::HOST || !is_timeout && !is_lost) {
+            let name = &devices.entry(id).name;
+            self.replanned.push(format!("{name}: {source}; computed by another plan, and not tried there again"));
             return Ok(());
         }
         // The fault of a custom operation is the user's code's, and the CPU has nobody to take its place.
