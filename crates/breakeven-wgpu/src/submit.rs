@@ -267,8 +267,11 @@ fn encode_pass<'a>(
 ) {
     let mut encoded = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes });
     count(&gpu.counts.passes);
+    let mut bound = None;
     for (ready, group) in pass.iter().zip(groups) {
-        encoded.set_pipeline(&ready.pipeline.compute);
+        if !bound.replace(&ready.pipeline).is_some_and(|last| Arc::ptr_eq(last, &ready.pipeline)) {
+            encoded.set_pipeline(&ready.pipeline.compute);
+        }
         encoded.set_bind_group(0, group, &[]);
         let [x, y, z] = ready.grid;
         encoded.dispatch_workgroups(x, y, z);
