@@ -1,6 +1,5 @@
 //! One run of an executable: buffers are bound, stages submitted, results taken.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +10,7 @@ use breakeven_device::{
 };
 use breakeven_ir::NodeId;
 use breakeven_plan::{DeviceId, OutputPlace};
+use rustc_hash::FxHashMap;
 
 use crate::compile::{Given, Stage, Taken};
 use crate::log::{Log, Recording, What};
@@ -24,9 +24,9 @@ const TIMED_FROM: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     /// Bytes on the host.
-    pub host: HashMap<NodeId, HostBytes>,
+    pub host: FxHashMap<NodeId, HostBytes>,
     /// Buffers of devices.
-    pub resident: HashMap<(NodeId, DeviceId), Buffer>,
+    pub resident: FxHashMap<(NodeId, DeviceId), Buffer>,
 }
 
 /// What a run gave.
@@ -120,7 +120,7 @@ impl Executable {
             inputs,
             deadline,
             buffers: vec![None; plan.slots.len()],
-            moved: HashMap::new(),
+            moved: FxHashMap::default(),
             running: Running {
                 executable: self.clone(),
                 pending: Vec::new(),
@@ -152,7 +152,7 @@ struct Run<'a> {
     inputs: &'a Inputs,
     deadline: Deadline,
     buffers: Vec<Option<Buffer>>,
-    moved: HashMap<usize, HostBytes>,
+    moved: FxHashMap<usize, HostBytes>,
     running: Running,
 }
 

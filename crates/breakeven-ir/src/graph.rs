@@ -80,9 +80,26 @@ impl Graph {
         Ok(self.push(op, inputs, spec))
     }
 
+    /// As [`Graph::add`], where `spec` is what the rules gave for this operation over these inputs already: they are not asked again.
+    ///
+    /// # Panics
+    /// In debug builds, when the rules say otherwise.
+    pub fn add_known(&mut self, op: Op, inputs: &[NodeId], spec: Spec) -> NodeId {
+        debug_assert!(self.gives(&op, inputs, &spec), "{} of {inputs:?} does not give {spec}", op.name());
+        self.push(op, inputs, spec)
+    }
+
     /// Want the value of `id` when the graph runs.
     pub fn want(&mut self, id: NodeId) {
         self.outputs.push(id);
+    }
+
+    fn gives(&self, op: &Op, inputs: &[NodeId], spec: &Spec) -> bool {
+        match op {
+            Op::Input | Op::Fill(_) => inputs.is_empty(),
+            Op::Output(index) => self.nth_output(*index, inputs).is_ok_and(|own| own == *spec),
+            _ => self.specs(op, inputs).is_ok_and(|all| all[0] == *spec),
+        }
     }
 
     fn specs(&self, op: &Op, inputs: &[NodeId]) -> Result<Specs, CallError> {
@@ -101,7 +118,7 @@ impl Graph {
     }
 
     fn push(&mut self, op: Op, inputs: &[NodeId], spec: Spec) -> NodeId {
-        self.nodes.push(Node { op, inputs: inputs.iter().copied().collect(), spec });
+        self.nodes.push(Node { op, inputs: SmallVec::from_slice(inputs), spec });
         NodeId(u32::try_from(self.nodes.len() - 1).expect("a graph has fewer than 2^32 nodes"))
     }
 }

@@ -36,7 +36,7 @@ pub use error::PlanError;
 pub use explain::describe;
 pub use freeze::Frozen;
 pub use fuse::fuse;
-pub use machine::{DeviceId, DeviceView, Home, Machine, Place, Policy, Source, never_lowers};
+pub use machine::{DeviceId, DeviceView, Home, Machine, Place, Places, Policy, Source, never_lowers};
 pub use pipeline::{Pass, plan, plan_observed};
 pub use plan::{Counts, Output, OutputPlace, Plan, Slot, Step};
 pub use profile::{DeviceProfile, Profile, ProfileError, Trust, class_name};

@@ -5,6 +5,7 @@ use std::fmt;
 
 use breakeven_ir::{Caps, Kernel, Layout, NodeId, Unsupported};
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::{DeviceProfile, Frozen};
 
@@ -71,13 +72,16 @@ pub enum Place {
     Device(DeviceId),
 }
 
+/// Where all copies of one value live.
+pub type Places = SmallVec<[Place; 2]>;
+
 /// An input of a graph: how its bytes are ordered and where copies of them are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
     /// Where the elements lie in the bytes; dense unless an earlier run stored them in another order.
     pub layout: Layout,
     /// Every copy there is; at least one.
-    pub places: Vec<Place>,
+    pub places: Places,
 }
 
 /// Where things are before a plan runs, and where they are wanted after it.

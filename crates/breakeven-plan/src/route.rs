@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::program::{Program, Wanted};
 use crate::schedule::{Lists, dependencies, places, writers};
-use crate::{DeviceId, Home, Place};
+use crate::{DeviceId, Home, Place, Places};
 
 /// Whose run comes next where several could.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +192,7 @@ impl<'a> Trip<'a> {
         }
     }
 
-    fn places(&self, value: usize) -> Vec<Place> {
+    fn places(&self, value: usize) -> Places {
         places(self.router.home, self.router.program.values[value].node)
     }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use breakeven_ir::{Launch, NodeId};
+use smallvec::smallvec;
 
 use crate::program::{Fused, Program};
 use crate::route::{Move, Router, Turn};
-use crate::{DeviceId, Home, Place, Step};
+use crate::{DeviceId, Home, Place, Places, Step};
 
 /// A copy of a value on one device; the schedule's steps number these instead of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +157,6 @@ impl Scheduler<'_> {
 }
 
 /// Where copies of an input are.
-pub(crate) fn places(home: &Home, input: NodeId) -> Vec<Place> {
-    home.inputs.get(&input).map_or_else(|| vec![Place::Host], |source| source.places.clone())
+pub(crate) fn places(home: &Home, input: NodeId) -> Places {
+    home.inputs.get(&input).map_or_else(|| smallvec![Place::Host], |source| source.places.clone())
 }

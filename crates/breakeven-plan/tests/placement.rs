@@ -9,6 +9,7 @@ use breakeven_plan::{DeviceId, DeviceProfile, Home, Place, Plan, PlanError, Poli
 use common::Write;
 use common::machine::{Device, cpu, gpu, plan_on, try_plan};
 use common::minilm::{Size, minilm};
+use smallvec::smallvec;
 
 const CPU: DeviceId = DeviceId(0);
 const GPU: DeviceId = DeviceId(1);
@@ -22,7 +23,7 @@ fn product(n: usize, resident: bool) -> (Graph, Home) {
     let mut home = Home::default();
     if resident {
         for id in [a, b] {
-            let places = vec![Place::Host, Place::Device(GPU)];
+            let places = smallvec![Place::Host, Place::Device(GPU)];
             home.inputs.insert(id, Source { layout: Layout::dense([n, n]), places });
         }
     }
@@ -44,7 +45,7 @@ fn used(plan: &Plan) -> Vec<usize> {
 fn weights_on_gpu(model: &common::minilm::MiniLm) -> Home {
     let graph = &model.write.0;
     let weight = |id: &NodeId| graph.node(*id).op == Op::Input && *id != model.tokens && *id != model.mask;
-    let places = vec![Place::Host, Place::Device(GPU)];
+    let places = smallvec![Place::Host, Place::Device(GPU)];
     let source =
         |id: NodeId| Source { layout: Layout::dense(graph.node(id).spec.shape.clone()), places: places.clone() };
     Home { inputs: graph.ids().filter(weight).map(|id| (id, source(id))).collect(), ..Home::default() }
@@ -122,7 +123,7 @@ fn a_mix_must_win_by_a_margin_that_depends_on_trust() {
         let (mut cpu, mut gpu) = (cpu(), gpu(20.0));
         (cpu.profile.trust, gpu.profile.trust) = (trust, trust);
         gpu.profile.dispatch.seconds = dispatch;
-        let places = vec![Place::Device(GPU)];
+        let places = smallvec![Place::Device(GPU)];
         let home = Home {
             inputs: BTreeMap::from([(a, Source { layout: Layout::dense([1024, 512]), places })]),
             ..Home::default()
@@ -267,10 +268,10 @@ fn an_impossible_home_is_an_error() {
     let wrong =
         |source| try_plan(&graph, &Home { inputs: [source].into(), ..Home::default() }, &Policy::default(), &[cpu()]);
     let source = |shape: [usize; 2], places| Source { layout: Layout::dense(shape), places };
-    assert!(wrong((NodeId(0), source([8, 9], vec![Place::Host]))).is_err());
-    assert!(wrong((NodeId(0), source([8, 8], vec![]))).is_err());
-    assert!(wrong((NodeId(2), source([8, 8], vec![Place::Host]))).is_err());
-    assert!(wrong((NodeId(99), source([8, 8], vec![Place::Host]))).is_err());
+    assert!(wrong((NodeId(0), source([8, 9], smallvec![Place::Host]))).is_err());
+    assert!(wrong((NodeId(0), source([8, 8], smallvec![]))).is_err());
+    assert!(wrong((NodeId(2), source([8, 8], smallvec![Place::Host]))).is_err());
+    assert!(wrong((NodeId(99), source([8, 8], smallvec![Place::Host]))).is_err());
     assert_eq!(CPU, DeviceId::HOST);
 }
 

@@ -56,7 +56,7 @@ fn random_home(graph: &Graph, random: &mut Random, devices: usize) -> Home {
         if places.is_empty() || random.below(2) == 0 {
             places.push(Place::Host);
         }
-        home.inputs.insert(id, Source { layout, places });
+        home.inputs.insert(id, Source { layout, places: places.into() });
     }
     home.read = graph.outputs().iter().map(|_| random.below(4) != 0).collect();
     home

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::planned::{Planned, Turn};
 use crate::small::Small;
 use crate::stale::{KeepsPlans, moment};
-use crate::trace::{Trace, home};
+use crate::trace::{Trace, home, is_home};
 use crate::{Engine, Error};
 
 /// How many plans are kept.
@@ -43,33 +43,37 @@ impl Engine {
         &self,
         devices: &Snapshot,
         trace: &Trace,
-        read: Vec<bool>,
+        read: &[bool],
         policy: Policy,
     ) -> Result<Arc<Planned>, Failure> {
         let Shared { plans, prospect, .. } = &*self.0;
         if policy.frozen.as_ref().is_some_and(|frozen| !frozen.is_on_host()) {
             self.0.devices.look();
         }
-        let home = home(&trace.inputs, devices, read);
         let key = trace.graph.fingerprint();
         let same = |k: &&Arc<Planned>| {
-            k.version == devices.version && k.graph == trace.graph && k.home == home && k.policy == policy
+            k.version == devices.version
+                && k.graph == trace.graph
+                && k.policy == policy
+                && is_home(&k.home, &trace.inputs, devices, read)
         };
         if let Some(known) = plans.lock().plans.get(&key).and_then(|all| all.iter().find(same)) {
             return Ok(known.clone());
         }
+        let home = home(&trace.inputs, devices, read);
         let executable = Arc::new(make(devices, &trace.graph, &home, &policy)?);
-        let is_bound = policy.frozen.is_some() || is_on_host(trace);
+        let is_on_host = is_on_host(trace, &policy);
+        let is_bound = policy.frozen.is_some() || is_on_host;
         if self.0.devices.is_waiting() && !is_bound && prospect.could_gain(executable.plan()) {
             self.0.devices.look();
         }
-        let is_pinned = !trace.pins.is_empty();
+        let is_pinned = !policy.pins.is_empty();
         let is_free = policy.pin.is_none() && policy.frozen.is_none();
         let made_for = (trace.graph.clone(), home, policy);
         let learns = self.0.options.learn && is_free && !is_pinned;
         let planned = Planned::new(made_for, devices.version, executable, learns);
         let (planned, is_new) = plans.keep(key, planned);
-        if is_new && is_free && (!is_pinned || is_on_host(trace)) {
+        if is_new && is_free && (!is_pinned || is_on_host) {
             plans.small.keep(&planned, self.0.devices.names(), is_pinned);
         }
         // The devices may have changed while this was planned.
@@ -153,10 +157,10 @@ impl Plans {
 }
 
 /// All that is computed was pinned to the CPU.
-fn is_on_host(trace: &Trace) -> bool {
+fn is_on_host(trace: &Trace, policy: &Policy) -> bool {
     let nodes = trace.graph.ids().zip(trace.graph.nodes());
     let mut computed = nodes.filter(|(_, node)| node.op != Op::Input);
-    !trace.pins.is_empty() && computed.all(|(id, _)| trace.pins.get(&id) == Some(&DeviceId::HOST))
+    !policy.pins.is_empty() && computed.all(|(id, _)| policy.pins.get(&id) == Some(&DeviceId::HOST))
 }
 
 /// The same work on one device alone, if that can be.

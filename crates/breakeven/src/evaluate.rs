@@ -48,9 +48,9 @@ impl Engine {
     /// How `outputs` would be computed now, and why; nothing runs.
     pub fn explain(&self, outputs: &[&Tensor]) -> Result<Arc<Plan>> {
         let snapshot = self.0.devices.snapshot();
-        let trace = Trace::of(outputs, &snapshot)?;
-        let policy = self.policy(&trace.pins);
-        let planned = self.executable(&snapshot, &trace, vec![true; outputs.len()], policy);
+        let mut trace = Trace::of(outputs, &snapshot)?;
+        let policy = self.policy(std::mem::take(&mut trace.pins));
+        let planned = self.executable(&snapshot, &trace, &vec![true; outputs.len()], policy);
         let planned = planned.map_err(|failure| failure.named(&snapshot))?;
         let plan = planned.lead().plan();
         let searching = self.0.devices.remark().map(str::to_owned);
@@ -280,14 +280,15 @@ impl Engine {
         if let Some(ready) = frozen.is_none().then(|| Call::whole(outputs, snapshot, read)).flatten() {
             return ready;
         }
-        let trace = Trace::of(outputs, snapshot)?;
-        let policy = Policy { frozen: frozen.cloned(), ..self.policy(&trace.pins) };
-        let planned = self.executable(snapshot, &trace, read.to_vec(), policy)?;
+        let mut trace = Trace::of(outputs, snapshot)?;
+        let policy = Policy { frozen: frozen.cloned(), ..self.policy(std::mem::take(&mut trace.pins)) };
+        let planned = self.executable(snapshot, &trace, read, policy)?;
         Ok(Ready { inputs: trace.inputs, planned })
     }
 
     fn inputs(given: &[(NodeId, Arc<Value>)], devices: &Snapshot) -> Inputs {
         let mut inputs = Inputs::default();
+        inputs.host.reserve(given.len());
         for (id, value) in given {
             let copies = value.copies();
             inputs.host.extend(value.host().map(|bytes| (*id, bytes.clone())));

@@ -18,7 +18,7 @@ use crate::patience::Patience;
 use crate::planned::Planned;
 use crate::stale::{KeepsPlans, moment};
 use crate::tensor::{Inputs, State};
-use crate::trace::{Trace, home};
+use crate::trace::{Trace, home, is_home};
 use crate::value::{Limit, Value};
 use crate::{Engine, Result, Tensor};
 
@@ -313,14 +313,15 @@ impl Written {
         devices: &Snapshot,
         read: &[bool],
     ) -> std::result::Result<Ready, Failure> {
-        let home = home(&inputs, devices, read.to_vec());
         let mut plans = self.plans.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = plans.iter().find(|known| known.version == devices.version && known.home == home) {
+        let is_same = |known: &&Known| known.version == devices.version && is_home(&known.home, &inputs, devices, read);
+        if let Some(known) = plans.iter().find(is_same) {
             return Ok(Ready { inputs, planned: known.planned.clone() });
         }
-        let trace = Trace { graph: self.graph.clone(), inputs, pins: self.pins.clone() };
-        let policy = self.engine.policy(&trace.pins);
-        let planned = self.engine.executable(devices, &trace, read.to_vec(), policy)?;
+        let home = home(&inputs, devices, read);
+        let trace = Trace { graph: self.graph.clone(), inputs, pins: BTreeMap::new() };
+        let policy = self.engine.policy(self.pins.clone());
+        let planned = self.engine.executable(devices, &trace, read, policy)?;
         // Those made for other devices would keep them open.
         plans.retain(|known| known.version == devices.version);
         if plans.len() >= KEPT {
@@ -357,7 +358,7 @@ impl Written {
 
 impl Engine {
     /// How work with these pins is planned.
-    pub(crate) fn policy(&self, pins: &BTreeMap<NodeId, DeviceId>) -> Policy {
-        Policy { pins: pins.clone(), fuse: self.0.options.fuse, ..Policy::default() }
+    pub(crate) fn policy(&self, pins: BTreeMap<NodeId, DeviceId>) -> Policy {
+        Policy { pins, fuse: self.0.options.fuse, ..Policy::default() }
     }
 }

@@ -1,10 +1,12 @@
 //! From tensors to a graph: what has to be computed, and what is there already.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use breakeven_ir::{CallError, Graph, NodeId, Op};
-use breakeven_plan::{DeviceId, Home, Place, Source};
+use breakeven_plan::{DeviceId, Home, Place, Places, Source};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::devices::Snapshot;
 use crate::tensor::{Inputs, Node, State};
@@ -15,54 +17,32 @@ use crate::{Result, Tensor};
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     pub graph: Graph,
-    /// Values of the graph's inputs.
+    /// Values of the graph's inputs, in the order of their nodes.
     pub inputs: Vec<(NodeId, Arc<Value>)>,
     /// Nodes that the user wants on a device of their choice.
     pub pins: BTreeMap<NodeId, DeviceId>,
 }
 
+/// A tensor that has to be computed, whose inputs are looked at from the last one to the first.
+struct Visit {
+    tensor: Tensor,
+    op: Op,
+    inputs: Inputs,
+    /// Where the user wants it and what has to be computed for it.
+    pin: Option<DeviceId>,
+    /// Nodes of the inputs that were looked at, the last input first.
+    found: SmallVec<[NodeId; 3]>,
+}
+
 impl Trace {
     /// Everything that `outputs` depend on, down to values that are there.
     pub fn of(outputs: &[&Tensor], devices: &Snapshot) -> Result<Trace> {
-        let mut trace = Trace::default();
-        let mut known: HashMap<*const Node, NodeId> = HashMap::new();
-        // A node is met twice: first to visit what it needs, then to be added after it.
-        let mut stack: Vec<(Tensor, bool, Option<DeviceId>)> =
-            outputs.iter().rev().map(|&t| (t.clone(), false, None)).collect();
-        while let Some((tensor, needs_met, pin)) = stack.pop() {
-            if known.contains_key(&Arc::as_ptr(&tensor.0)) {
-                continue;
-            }
-            let (op, inputs) = match step(&tensor, devices)? {
-                Found::Value(value) => {
-                    known.insert(Arc::as_ptr(&tensor.0), trace.input(&tensor, value));
-                    continue;
-                }
-                Found::Same(inner) => {
-                    match known.get(&Arc::as_ptr(&inner.0)) {
-                        Some(&id) => drop(known.insert(Arc::as_ptr(&tensor.0), id)),
-                        None => stack.extend([(tensor.clone(), true, pin), (inner, false, tensor.0.pin.or(pin))]),
-                    }
-                    continue;
-                }
-                Found::Recipe(op, inputs) => (op, inputs),
-            };
-            // Pinning a tensor pins what still has to be computed for it.
-            let pin = tensor.0.pin.or(pin);
-            if needs_met {
-                let ids: Vec<NodeId> = inputs.iter().map(|t| known[&Arc::as_ptr(&t.0)]).collect();
-                let id = trace.node(&tensor, op, &ids)?;
-                trace.pins.extend(pin.map(|device| (id, device)));
-                known.insert(Arc::as_ptr(&tensor.0), id);
-            } else {
-                stack.push((tensor, true, pin));
-                stack.extend(inputs.into_iter().map(|t| (t, false, pin)));
-            }
+        let mut walk = Walk { devices, trace: Trace::default(), known: FxHashMap::default(), stack: Vec::new() };
+        for &tensor in outputs {
+            let id = walk.output(tensor)?;
+            walk.trace.graph.want(id);
         }
-        for tensor in outputs {
-            trace.graph.want(known[&Arc::as_ptr(&tensor.0)]);
-        }
-        Ok(trace)
+        Ok(walk.trace)
     }
 
     fn input(&mut self, tensor: &Tensor, value: Arc<Value>) -> NodeId {
@@ -70,25 +50,84 @@ impl Trace {
         self.inputs.push((id, value));
         id
     }
+}
 
-    fn node(&mut self, tensor: &Tensor, op: Op, inputs: &[NodeId]) -> Result<NodeId> {
-        Ok(match op {
-            Op::Fill(value) => self.graph.fill(tensor.dtype(), value),
-            op => self.graph.add(op, inputs)?,
-        })
+/// A graph that is being written. Nothing recurses: it may be a chain of a million nodes.
+struct Walk<'a> {
+    devices: &'a Snapshot,
+    trace: Trace,
+    known: FxHashMap<*const Node, NodeId>,
+    stack: Vec<Visit>,
+}
+
+impl Walk<'_> {
+    /// The node of a tensor, with all that it needs before it.
+    fn output(&mut self, tensor: &Tensor) -> Result<NodeId> {
+        let mut found = self.find(tensor, None)?;
+        loop {
+            let Some(visit) = self.stack.last_mut() else { return Ok(found.expect("nothing is left to look at")) };
+            visit.found.extend(found.take());
+            let next = visit.inputs.len() - visit.found.len();
+            found = match next.checked_sub(1) {
+                Some(next) => {
+                    let (input, pin) = (visit.inputs[next].clone(), visit.pin);
+                    self.find(&input, pin)?
+                }
+                None => self.close(),
+            };
+        }
+    }
+
+    /// The node of a tensor, unless it has to be looked at first.
+    fn find(&mut self, tensor: &Tensor, pin: Option<DeviceId>) -> Result<Option<NodeId>> {
+        if let Some(&id) = self.known.get(&Arc::as_ptr(&tensor.0)) {
+            return Ok(Some(id));
+        }
+        // Pinning a tensor pins what still has to be computed for it.
+        let pin = tensor.0.pin.or(pin);
+        let (op, inputs) = match step(tensor, self.devices)? {
+            Found::Value(value) => {
+                let id = self.trace.input(tensor, value);
+                self.known.insert(Arc::as_ptr(&tensor.0), id);
+                return Ok(Some(id));
+            }
+            Found::Same(inner) => return self.find(&inner, pin),
+            Found::Recipe(op, inputs) => (op, inputs),
+        };
+        self.stack.push(Visit { tensor: tensor.clone(), op, inputs, pin, found: SmallVec::new() });
+        Ok(None)
+    }
+
+    /// Adds the node of the last visit, whose inputs are all found.
+    fn close(&mut self) -> Option<NodeId> {
+        let Visit { tensor, op, mut found, pin, .. } = self.stack.pop()?;
+        found.reverse();
+        let id = self.trace.graph.add_known(op, &found, tensor.spec().clone());
+        self.trace.pins.extend(pin.map(|device| (id, device)));
+        self.known.insert(Arc::as_ptr(&tensor.0), id);
+        Some(id)
     }
 }
 
 /// Where the inputs are, as far as these devices are there; `read` for each output that the host wants.
-pub(crate) fn home(inputs: &[(NodeId, Arc<Value>)], devices: &Snapshot, read: Vec<bool>) -> Home {
-    let source = |value: &Value| {
-        let copies = value.copies();
-        let host = value.host().is_some().then_some(Place::Host);
-        let usable = copies.resident.iter().filter(|(d, buffer)| devices.has(*d, buffer));
-        let resident = usable.map(|(d, _)| Place::Device(*d));
-        Source { layout: value.layout.clone(), places: host.into_iter().chain(resident).collect() }
+pub(crate) fn home(inputs: &[(NodeId, Arc<Value>)], devices: &Snapshot, read: &[bool]) -> Home {
+    let source = |value: &Value| Source { layout: value.layout.clone(), places: places(value, devices) };
+    Home { inputs: inputs.iter().map(|(id, value)| (*id, source(value))).collect(), read: read.to_vec() }
+}
+
+/// Whether that is [`home`], which is not written down for it.
+pub(crate) fn is_home(known: &Home, inputs: &[(NodeId, Arc<Value>)], devices: &Snapshot, read: &[bool]) -> bool {
+    let is_same = |((id, source), (own, value)): ((&NodeId, &Source), &(NodeId, Arc<Value>))| {
+        id == own && source.layout == value.layout && source.places == places(value, devices)
     };
-    Home { inputs: inputs.iter().map(|(id, value)| (*id, source(value))).collect(), read }
+    known.read == read && known.inputs.len() == inputs.len() && known.inputs.iter().zip(inputs).all(is_same)
+}
+
+fn places(value: &Value, devices: &Snapshot) -> Places {
+    let copies = value.copies();
+    let host = value.host().is_some().then_some(Place::Host);
+    let usable = copies.resident.iter().filter(|(d, buffer)| devices.has(*d, buffer));
+    host.into_iter().chain(usable.map(|(d, _)| Place::Device(*d))).collect()
 }
 
 enum Found {
