@@ -6,6 +6,7 @@ mod example;
 mod models;
 mod onnx;
 mod python;
+mod sanitize;
 mod test;
 mod tidy;
 mod workspace;
@@ -21,6 +22,8 @@ cargo xtask <task>
          real models beside ONNX Runtime, on the CPU and software GPUs; writes docs/models.md or compares it
   onnx [--check | --gpu] [--list] [--only NAME]
          the backend tests of ONNX on the CPU and software GPUs; writes docs/onnx.md or compares it; --gpu: on the GPUs alone
+  sanitize address|thread [CRATE...]
+         the tests of the device crates under a sanitizer of the compiler, in a folder of its own below target
   test [--no-install] [--all-adapters] [--no-coverage]
          everything a change must pass, in order, with the time of each step
   tidy   the rules of STYLE.md that a machine can check";
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         Some("demo") => demo::run(&rest),
         Some("models") => models::run(&rest),
         Some("onnx") => onnx::run(&rest),
+        Some("sanitize") => sanitize::run(&rest),
         Some("test") => test::run(&rest),
         Some("tidy") => tidy::run(&rest),
         Some("help" | "--help" | "-h") => {
