@@ -36,15 +36,18 @@ pub use tier::Tier;
 pub use views::{all as views, distinct as distinct_views};
 
 /// The tests of one device: `suite!(open(), Tier::Full)`. One test for each area, which runs at least as many kernels as
-/// stand here, so that nothing passes by not running, and one for each case.
+/// stand here, so that nothing passes by not running, and one for each case. `suite!(ignored "why", open(), Tier::Full)`
+/// makes the same tests, run on demand; `suite!(@each ...)` and `suite!(@case ...)` make some of them.
 #[macro_export]
 macro_rules! suite {
-    ($device:expr, $tier:expr) => {
-        $crate::suite! { @each $device, $tier;
+    (ignored $why:literal, $device:expr, $tier:expr) => { $crate::suite! { @all ignore = $why; $device, $tier } };
+    ($device:expr, $tier:expr) => { $crate::suite! { @all cfg(test); $device, $tier } };
+    (@all $mark:meta; $device:expr, $tier:expr) => {
+        $crate::suite! { @each $mark; $device, $tier;
             maps 3000, specials 100, values 60, casts 20, copies 100, fused 60, reductions 500, row_wise 200, scans 300, matmuls 100,
             byte_matmuls 200, lower_matmuls 200, convs 300, attentions 60, sorts 200, scatters 200,
             gathers 60, random_graphs 300 }
-        $crate::suite! { @case $device;
+        $crate::suite! { @case $mark; $device;
             f01_tanh_saturates, f02_activations_do_not_overflow, f03_nan_survives_extremes, f05_nan_is_found,
             f07_zero_keeps_its_sign, f08_denormals_are_kept, f11_nothing_times_infinity_is_nan,
             r01_long_sums, r02_first_of_equals, r05_nothing_to_fold, r06_rows_of_minus_infinity,
@@ -56,15 +59,17 @@ macro_rules! suite {
             l01_more_than_65535_groups, l04_the_adapters_own_limits, l05_sizes_past_4_gib, l07_more_inputs_than_bindings,
             g01_moments_of_another_axis, g02_fused_rows_are_all_right, g08_long_chains_and_one_operand_twice }
     };
-    (@case $device:expr; $($case:ident),+) => {$(
+    (@case $mark:meta; $device:expr; $($case:ident),+) => {$(
         #[test]
+        #[$mark]
         fn $case() {
             let device = $device;
             $crate::cases::$case(&*device);
         }
     )+};
-    (@each $device:expr, $tier:expr; $($area:ident $least:literal),+) => {$(
+    (@each $mark:meta; $device:expr, $tier:expr; $($area:ident $least:literal),+) => {$(
         #[test]
+        #[$mark]
         fn $area() {
             let device = $device;
             let mut bench = $crate::Bench::new(&*device);

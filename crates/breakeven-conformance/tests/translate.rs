@@ -150,7 +150,7 @@ impl fmt::Debug for Translating {
 }
 
 // The suite's areas; its cases are kernels of the same kinds.
-breakeven_conformance::suite! { @each translating(), Tier::Quick;
+breakeven_conformance::suite! { @each cfg(test); translating(), Tier::Quick;
 maps 3000, specials 100, values 60, casts 20, copies 100, fused 60, reductions 500, row_wise 200, scans 300, matmuls 100,
 byte_matmuls 200, lower_matmuls 200, convs 300, sorts 200, scatters 200, gathers 60, attentions 60, random_graphs 300 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Gpu {
     _instance: wgpu::Instance,
     pub limits: wgpu::Limits,
     kind: DeviceKind,
+    /// Its calls stand in line for one context, as OpenGL's do, where wgpu gives up on whoever waits for longer than six seconds.
+    pub has_one_context: bool,
     pub options: WgpuOptions,
     pub verdict: Verdict,
     pub counts: Counts,
@@ -61,10 +63,12 @@ impl Gpu {
     ) -> Gpu {
         let verdict = Verdict::default();
         verdict.listen(&device);
-        let cache = options.kept.as_ref().and_then(|k| k.open(&device, instance, &adapter.get_info(), &verdict));
+        let about = adapter.get_info();
+        let cache = options.kept.as_ref().and_then(|k| k.open(&device, instance, &about, &verdict));
         Gpu {
             limits: device.limits(),
             kind,
+            has_one_context: about.backend == wgpu::Backend::Gl,
             queue: ManuallyDrop::new(queue),
             device: ManuallyDrop::new(device),
             cache,

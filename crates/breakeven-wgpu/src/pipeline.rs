@@ -85,7 +85,8 @@ const COMPILERS: usize = 8;
 
 impl Pipelines {
     /// Compiles what is not known of `dispatches`, side by side: a driver takes up to 200 ms for one. Whoever asks for these then holds
-    /// what this gives meanwhile, so that they do not go for each other.
+    /// what this gives meanwhile, so that they do not go for each other. Where all calls stand in line, those that wait would be given up
+    /// on, with the device, and so nothing is compiled here.
     pub fn warm(&self, gpu: &Gpu, dispatches: &[&Dispatch]) -> Result<Vec<Arc<Pipeline>>> {
         let (mut held, mut missing): (Vec<Arc<Pipeline>>, Vec<&Dispatch>) = (Vec::new(), Vec::new());
         for dispatch in dispatches {
@@ -97,7 +98,7 @@ impl Pipelines {
                 None => missing.push(dispatch),
             }
         }
-        if missing.len() < 2 {
+        if missing.len() < 2 || gpu.has_one_context {
             return Ok(held);
         }
         let part = missing.len().div_ceil(COMPILERS);

@@ -347,7 +347,7 @@ fn threads_share_a_device() {
     }
 }
 
-/// One kernel of some kinds: Mesa's OpenGL waits so long for each submission that the whole suite would take hours.
+/// One kernel of some kinds; those of all kinds are run by the conformance suite.
 #[test]
 fn opengl_computes_where_it_is_named() {
     let backend = WgpuBackend::new(WgpuOptions { graphics: Some(Graphics::Gl), ..options(Limits::Adapter) });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use breakeven_cpu::{CpuDevice, CpuOptions, Isa, Tuning};
 use breakeven_device::sim::{SimClock, SimDevice, SimOptions, SimSpeed};
 use breakeven_device::{Backend, Device, DeviceKind};
-use breakeven_wgpu::{Limits, WgpuBackend, WgpuDevice, WgpuOptions};
+use breakeven_wgpu::{Graphics, Limits, WgpuBackend, WgpuDevice, WgpuOptions};
 
 /// A device on which no time passes.
 pub fn sim() -> Box<SimDevice> {
@@ -33,7 +33,16 @@ pub fn cpu(isa: Isa, threads: usize) -> Box<CpuDevice> {
 
 /// The software adapter whose name has this word; on a machine with no software adapter, the one it has. Memory is poisoned.
 pub fn gpu(word: &str, limits: Limits) -> Box<WgpuDevice> {
-    let backend = WgpuBackend::new(WgpuOptions { limits, poison: true, ..WgpuOptions::default() });
+    open(word, limits, None)
+}
+
+/// Mesa's OpenGL on the processor, as [`gpu`].
+pub fn opengl() -> Box<WgpuDevice> {
+    open("llvmpipe", Limits::Adapter, Some(Graphics::Gl))
+}
+
+fn open(word: &str, limits: Limits, graphics: Option<Graphics>) -> Box<WgpuDevice> {
+    let backend = WgpuBackend::new(WgpuOptions { graphics, limits, poison: true, ..WgpuOptions::default() });
     let all = backend.list();
     let usable = |&i: &usize| all[i].unusable.is_none();
     let found = (0..all.len()).filter(usable).find(|&i| all[i].name.contains(word));
@@ -42,10 +51,10 @@ pub fn gpu(word: &str, limits: Limits) -> Box<WgpuDevice> {
     let index = found.or_else(real).unwrap_or_else(|| {
         panic!(
             "{word} is not among the usable GPU adapters here, so nothing was tested on it: `cargo xtask test` installs software \
-             drivers, and VK_DRIVER_FILES names them to the Vulkan loader; found: {all:?}"
+             drivers, and VK_DRIVER_FILES names them to the Vulkan loader; asked: {graphics:?}, found: {all:?}"
         )
     });
     let device = backend.open_device(index).unwrap_or_else(|e| panic!("{}: {e}", all[index].name));
-    println!("{} at {limits:?} limits", device.info().name);
+    println!("{} by {} at {limits:?} limits", device.info().name, device.info().backend);
     Box::new(device)
 }
