@@ -142,10 +142,14 @@ fn what_two_folders_show_is_not_confirmed_until_a_second_run_shows_it_too() {
         manifest["environment"]["cores"] = 4096.into();
     });
     let once = run(&["compare", &out, &slow]);
-    assert_eq!(code(&once), 1, "{}", text(&once));
-    for part in
-        ["SLOWER", ", not confirmed", "--again RUN", "--bin OLD --bin NEW --only relu,sum --device cpu --mode host"]
-    {
+    assert_eq!(code(&once), 3, "{}", text(&once));
+    for part in [
+        "SLOWER",
+        ", not confirmed: measured at different times",
+        "neither shown nor refuted (exit code 3)",
+        "--again RUN",
+        "--bin OLD --bin NEW --only relu,sum --device cpu --mode host",
+    ] {
         assert!(text(&once).contains(part), "{part} in {}", text(&once));
     }
     let twice = run(&["compare", &out, &slow, "--again", &again]);

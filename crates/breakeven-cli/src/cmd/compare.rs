@@ -28,7 +28,8 @@ use super::report::summary;
                                                    two programs that take turns: finds smaller changes
   breakeven compare --self-test                    can this machine tell at all?
 
-Exit codes: 0 nothing is slower, 1 something is, 2 the call is wrong, 3 nothing can be shown here,
+Exit codes: 0 nothing is slower, 1 something is (seen again in fresh processes: --bin, or --again), wrong, or where
+it must not be, 2 the call is wrong, 3 nothing can be shown here, or two folders differ and no second run confirms it,
 4 something that was measured before is missing, 5 the runs are of different machines.")]
 pub struct Compare {
     /// Two run folders: what is held against, and what is judged.
@@ -115,16 +116,16 @@ impl Compare {
         if let Some(second) = runs.get(1) {
             comparison = comparison.confirmed_by(&compare(second)?);
         }
-        let is_confirmed = runs.len() > 1;
         let broken = self.broken(b)?;
         let exit = comparison.exit(rule).and(if broken.is_empty() { Exit::Ok } else { Exit::Failed });
-        let how = how_to_confirm(&comparison, [a, b]).filter(|_| !is_confirmed);
+        let how = how_to_confirm(&comparison, [a, b]).filter(|_| !comparison.is_confirmed);
         // Nothing that could be held against is no proof of anything.
         let is_empty = comparison.verdicts.is_empty();
         let exit = exit.and(if is_empty { Exit::Inconclusive } else { Exit::Ok });
         let nothing = is_empty.then(|| format!("{} has no finished cell, so nothing is compared", a.display()));
-        let notes = [comparison.notes, broken, nothing.into_iter().chain(how).collect()].concat();
-        Ok(Found { verdicts: comparison.verdicts, notes, exit, is_confirmed })
+        let Comparison { verdicts, notes, is_confirmed, .. } = comparison;
+        let notes = [notes, broken, nothing.into_iter().chain(how).collect()].concat();
+        Ok(Found { verdicts, notes, exit, is_confirmed })
     }
 
     /// Rows of the run that is judged that ran where they must not.
@@ -254,8 +255,8 @@ fn how_to_confirm(comparison: &Comparison, [a, b]: [&PathBuf; 2]) -> Option<Stri
     let (a, b) = (a.display(), b.display());
     (!operations.is_empty()).then(|| {
         format!(
-            "not confirmed: two runs measured at different times differ by more than code. Measure the program of {b} once more and add it \
-             (breakeven compare {a} {b} --again RUN), or let both programs take turns (breakeven compare --bin OLD --bin NEW --only \
+            "not confirmed, so neither shown nor refuted (exit code 3): two runs measured at different times differ by more than code. Measure \
+             the program of {b} once more and add it (breakeven compare {a} {b} --again RUN), or let both programs take turns (breakeven compare --bin OLD --bin NEW --only \
              {operations} --device {devices} --mode {modes})"
         )
     })
@@ -277,7 +278,11 @@ impl Found {
             return;
         }
         for (cell, verdict) in &self.verdicts {
-            let doubt = if is_change(verdict) && !self.is_confirmed { ", not confirmed" } else { "" };
+            let doubt = if is_change(verdict) && !self.is_confirmed {
+                ", not confirmed: measured at different times"
+            } else {
+                ""
+            };
             println!("{cell}: {verdict}{doubt}");
         }
         self.notes.iter().for_each(|note| println!("note: {note}"));

@@ -24,19 +24,22 @@ pub struct Comparison {
     pub floor: Option<f64>,
     /// What a reader should know.
     pub notes: Vec<String>,
+    /// Whether SLOWER and FASTER were seen in a second run, too.
+    pub is_confirmed: bool,
 }
 
 impl Comparison {
-    /// What it means for whoever asked. A noise floor above half the threshold widened it, so what is slower all the same is slower; nothing
-    /// found is not nothing there then.
+    /// What it means for whoever asked. SLOWER that nothing confirmed shows nothing: two runs differ by when they were measured, too. Nor does nothing
+    /// found above a noise floor of half the threshold.
     pub fn exit(&self, rule: &Rule) -> Exit {
         let is_quiet = self.floor.is_none_or(|floor| super::passes_gate(floor, rule));
-        let exit = exit_of(self.verdicts.iter().map(|(_, verdict)| verdict), rule.threshold);
-        if is_quiet || exit != Exit::Ok { exit } else { Exit::Inconclusive }
+        let is_shown = |verdict: &&Verdict| self.is_confirmed || !matches!(verdict, Verdict::Slower(_));
+        let verdicts = || self.verdicts.iter().map(|(_, verdict)| verdict);
+        let exit = exit_of(verdicts().filter(is_shown), rule.threshold);
+        let is_all_shown = is_quiet && verdicts().all(|verdict| is_shown(&verdict));
+        exit.and(if is_all_shown { Exit::Ok } else { Exit::Inconclusive })
     }
-}
 
-impl Comparison {
     /// What a comparison with a second run of B's program leaves of this one: SLOWER and FASTER must be seen in both.
     pub fn confirmed_by(mut self, again: &Comparison) -> Comparison {
         for (cell, verdict) in &mut self.verdicts {
@@ -44,6 +47,7 @@ impl Comparison {
             *verdict = confirm(verdict.clone(), second.unwrap_or(&Verdict::Missing));
         }
         self.floor = [self.floor, again.floor].into_iter().flatten().reduce(f64::max);
+        self.is_confirmed = true;
         self
     }
 
@@ -57,8 +61,8 @@ impl Comparison {
 /// Compares run `b` with run `a`, which must come from the same machine in the same state, unless `across_machines`.
 ///
 /// What differs between two runs as wholes (another clock, another neighbour) cannot be told from a change of the code. So the threshold
-/// is widened by the largest of what rounds of a run differ by, what unchanged cells of both do, and what the sentinel does; a SLOWER should be
-/// confirmed by a second run, or by binaries that take turns.
+/// is widened by the largest of what rounds of a run differ by, what unchanged cells of both do, and what the sentinel does; and a SLOWER is
+/// none for [`Comparison::exit`] until a second run of B's program confirms it.
 pub fn compare_runs(a: &Recorded, b: &Recorded, rule: &Rule, across_machines: bool) -> Result<Comparison, StudyError> {
     let (ours, theirs) = (&a.manifest.fingerprint, &b.manifest.fingerprint);
     let is_same_machine = ours == theirs;
@@ -94,6 +98,7 @@ pub fn compare_runs(a: &Recorded, b: &Recorded, rule: &Rule, across_machines: bo
         new: b.cells.iter().filter(is_new).map(|cell| cell.cell.clone()).collect(),
         floor: floors.largest(),
         notes,
+        is_confirmed: false,
     })
 }
 
