@@ -7,7 +7,7 @@ use breakeven_study::merge::{merge, winners};
 use breakeven_study::published::runs;
 use breakeven_study::report::{REPORTS, criterion, report};
 use breakeven_study::{
-    Copied, Crossing, Made, Mode, Pool, Run, Sample, Side, Source, Status, StudyError, Summary, SummarySchema,
+    Cell, Copied, Crossing, Made, Mode, Pool, Run, Sample, Side, Source, Status, StudyError, Summary, SummarySchema,
     summarize,
 };
 use samples::{Folder, cell, manifest};
@@ -76,6 +76,55 @@ fn in_short_says_where_the_gpu_wins_as_the_verdict_does() -> Result<(), StudyErr
     check(&mut run, &[to_cpu(2_000), to_gpu(9_000)], Some(10_000), "gelu f32 up to 2,000 and from 9,000\n");
     check(&mut run, &[], Some(1_000), "gelu f32 from 1,000\n");
     check(&mut run, &[], None, "pays for 0 of 1 operations\n");
+    Ok(())
+}
+
+/// A run of these cells, each of which takes so many nanoseconds.
+fn of_cells(name: &str, cells: &[(Cell, u64)]) -> Result<Run, StudyError> {
+    let folder = Folder::new(&format!("report-{name}"));
+    let mut manifest = manifest();
+    let device = &mut manifest.environment.devices[0];
+    (device.name, device.kind, manifest.environment.threads) = ("cpu".into(), "cpu".into(), 2);
+    let mut writer = RunWriter::create(folder.path(), &manifest)?;
+    for (cell, wall_ns) in cells {
+        let id = writer.begin(0, cell)?;
+        let sample = |index: u32| Sample { index, wall_ns: *wall_ns, ..Sample::default() };
+        writer.samples(id, &(0..60).map(sample).collect::<Vec<_>>())?;
+        writer.finish(0, id, cell, Facts { flops: Some(1_000_000), ..Facts::of(Status::Ok) })?;
+    }
+    Ok(summarize(&read(folder.path())?, name, Source::Measured, |_| Vec::new()))
+}
+
+/// Without a second device there is no break-even, and what operations take is the finding.
+#[test]
+fn a_run_of_the_cpu_alone_says_what_operations_take() -> Result<(), StudyError> {
+    let product = Cell { shape: "32x32".into(), ..cell("matmul", 1024, "cpu", Mode::Resident) };
+    let run = of_cells(
+        "cpu-alone",
+        &[
+            (cell("gelu", 1_000, "cpu", Mode::Resident), 1),
+            (cell("gelu", 1_000, "scalar", Mode::Host), 40_000),
+            (cell("gelu", 1_000, "cpu", Mode::Host), 10_000),
+            (cell("gelu", 800, "cpu", Mode::Host), 1),
+            (cell("gelu", 1_000_000, "cpu", Mode::Host), 2_000_000),
+            (product, 1_000),
+        ],
+    )?;
+    let text = made("markdown", &alone(run.clone()));
+    let wanted = "## What operations take, by elements (lower quartile; all sizes and ways of calling are in rows.md)
+
+| operation | dtype | mode | on | 1,000 | 1,000,000 |
+|---|---|---|---|---|---|
+| gelu | f32 | host | cpu, 2 threads | 10 µs, 100.00 GFLOP/s | 2 ms, 0.50 GFLOP/s |
+| gelu | f32 | host | a plain loop, 1 thread (so many times the CPU's) | 40 µs, 4.00x |  |
+| matmul | f32 | resident | cpu, 2 threads | 32x32: 1 µs, 500.00 GMAC/s |  |
+";
+    assert!(text.contains(wanted), "{text}");
+    assert!(text.contains("- **no break-even**: no size was measured on the CPU and on another device"), "{text}");
+    let published = made("markdown", &alone(Run { source: Source::Published, ..run }));
+    assert!(!published.contains("What operations take"), "tables of others are theirs: {published}");
+    let two = made("markdown", &alone(self::run("two", 200_000, Source::Measured)?));
+    assert!(!two.contains("What operations take") && !two.contains("no break-even"), "{two}");
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! The study as Markdown: what was found and on what, before the long lists.
 
 mod rows;
+mod times;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use crate::{BreakEven, CellSummary, Crossing, Mode, Run, Source, Status, Summary
 /// The text of `summary.md`: what was found, on one page.
 pub fn make(summary: &Summary) -> String {
     text("# Break-even study\n", summary, |run| {
-        let first = [verdict::short(run), Some(noise(run)), Some(environment(run))];
+        let first = [verdict::short(run), times::times(run), Some(noise(run)), Some(environment(run))];
         let lists = [verdict::own_choice(run), verdict::verdicts(run), break_even(run), failures(run), targets(run)];
         [&first[..], &lists].concat()
     }) + &side_by_side(summary).map_or(String::new(), |section| format!("\n{section}"))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::table;
+use super::{table, times};
 use crate::breakeven::grouped;
 use crate::units::time;
 use crate::{BreakEven, Regret, Regretted, Run, Side, Source};
@@ -18,6 +18,9 @@ pub fn short(run: &Run) -> Option<String> {
     }
     let mut lines: Vec<String> = modes.values().map(|found| pays(run, found)).collect();
     lines.extend(choice(run));
+    let alone =
+        "- **no break-even**: no size was measured on the CPU and on another device; what operations take is below";
+    lines.extend(times::is_alone(run).then(|| alone.to_string()));
     (!lines.is_empty()).then(|| format!("## In short\n\n{}\n", lines.join("\n")))
 }
 

@@ -1,0 +1,110 @@
+//! What operations take where no second device was measured, so that there is nothing to break even with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{table, throughput};
+use crate::breakeven::grouped;
+use crate::units::{ratio, time};
+use crate::{AUTOMATIC, CellSummary, Mode, Run, SCALAR, Source};
+
+/// One row for each operation and device, and columns of sizes: what is nearest to each power of ten.
+pub fn times(run: &Run) -> Option<String> {
+    if !is_alone(run) {
+        return None;
+    }
+    let curves = curves(run);
+    let sizes: BTreeSet<u32> = curves.values().flatten().map(|row| power(row)).collect();
+    let columns: Vec<String> = sizes.iter().map(|size| grouped(10u64.pow(*size))).collect();
+    let header = ["operation", "dtype", "mode", "on"].into_iter().chain(columns.iter().map(String::as_str));
+    let line = |(key, rows): (&Key<'_>, &Vec<&CellSummary>)| {
+        let first = [key.operation, key.dtype, &key.mode.to_string(), &place(run, key.device)].map(str::to_string);
+        let of_size = |size: &u32| nearest(rows, *size).map(|row| said(row, &curves)).unwrap_or_default();
+        first.into_iter().chain(sizes.iter().map(of_size)).collect::<Vec<String>>()
+    };
+    let title = "What operations take, by elements (lower quartile; all sizes and ways of calling are in rows.md)";
+    table(title, &header.collect::<Vec<_>>(), &curves.iter().map(line).collect::<Vec<_>>())
+}
+
+/// Whether rows have times and none of them can be held against another device's.
+pub fn is_alone(run: &Run) -> bool {
+    run.source != Source::Published && run.break_even.is_empty() && run.cells.iter().any(|row| row.q1_ns.is_some())
+}
+
+/// A row of the table: plain loops, which are no device, come after what they are held against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'a> {
+    operation: &'a str,
+    dtype: &'a str,
+    mode: Mode,
+    is_plain: bool,
+    device: &'a str,
+}
+
+type Curves<'a> = BTreeMap<Key<'a>, Vec<&'a CellSummary>>;
+
+fn key(row: &CellSummary) -> Key<'_> {
+    let cell = &row.cell;
+    Key {
+        operation: &cell.operation,
+        dtype: &cell.dtype,
+        mode: cell.mode,
+        is_plain: cell.device == SCALAR,
+        device: &cell.device,
+    }
+}
+
+/// Of each operation one way of calling: from the host's memory and back, which says most where there is no other memory, or what else was measured.
+fn curves(run: &Run) -> Curves<'_> {
+    let is_shown = |row: &&CellSummary| row.q1_ns.is_some() && row.cell.device != AUTOMATIC;
+    let mut modes = BTreeMap::<_, Mode>::new();
+    for row in run.cells.iter().filter(is_shown) {
+        let mode = modes.entry((&row.cell.operation, &row.cell.dtype)).or_insert(row.cell.mode);
+        *mode = if row.cell.mode == Mode::Host { Mode::Host } else { *mode };
+    }
+    let mut curves = Curves::new();
+    for row in run.cells.iter().filter(is_shown) {
+        if modes[&(&row.cell.operation, &row.cell.dtype)] == row.cell.mode {
+            curves.entry(key(row)).or_default().push(row);
+        }
+    }
+    curves
+}
+
+/// The power of ten that is nearest to its elements.
+fn power(row: &CellSummary) -> u32 {
+    (row.cell.elements.max(1) as f64).log10().round() as u32
+}
+
+/// Of the sizes that belong to a power of ten the nearest.
+fn nearest<'a>(rows: &[&'a CellSummary], size: u32) -> Option<&'a CellSummary> {
+    let distance = |row: &CellSummary| ((row.cell.elements.max(1) as f64).log10() - f64::from(size)).abs();
+    let belonging = rows.iter().copied().filter(|row| power(row) == size);
+    belonging.min_by(|a, b| distance(a).total_cmp(&distance(b)))
+}
+
+/// "cpu, 2 threads".
+fn place(run: &Run, device: &str) -> String {
+    let environment = &run.manifest.environment;
+    let is_cpu = environment.devices.iter().any(|listed| listed.name == device && listed.kind == "cpu");
+    match device {
+        SCALAR => "a plain loop, 1 thread (so many times the CPU's)".to_string(),
+        _ if is_cpu => format!("{device}, {} threads", environment.threads),
+        _ => device.to_string(),
+    }
+}
+
+/// "32x32: 1.2 µs, 27.31 GMAC/s", without the shape where it is the column's; of a plain loop how much longer it takes instead of its rate.
+fn said(row: &CellSummary, curves: &Curves<'_>) -> String {
+    let Some(q1_ns) = row.q1_ns else { return String::new() };
+    let is_round = row.cell.shape == 10u64.pow(power(row)).to_string();
+    let shape = if is_round { String::new() } else { format!("{}: ", row.cell.shape) };
+    let rest = if row.cell.device == SCALAR { over_cpu(row, curves).map(ratio) } else { throughput(row) };
+    format!("{shape}{}{}", time(q1_ns), rest.map(|rest| format!(", {rest}")).unwrap_or_default())
+}
+
+/// How many times as long as the CPU, vectors and threads together.
+fn over_cpu(row: &CellSummary, curves: &Curves<'_>) -> Option<f64> {
+    let on_cpu = curves.get(&Key { is_plain: false, device: "cpu", ..key(row) })?;
+    let same = on_cpu.iter().find(|other| other.cell.shape == row.cell.shape)?;
+    Some(row.q1_ns? / same.q1_ns?)
+}
