@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use breakeven_bench::scan::duel::{Contestant, Duel, duel};
 use breakeven_bench::scan::preset::Group;
-use breakeven_bench::scan::study::{Progress, Study, run};
+use breakeven_bench::scan::study::{Progress, Seen, Study, look, run};
 use breakeven_bench::scan::task::{Effort, Measure, Setting};
 use breakeven_study::folder::{Recorded, RunWriter, read};
 use breakeven_study::verdict::{Rule, judge};
@@ -94,6 +94,35 @@ fn outcome_and_incomplete(name: &str, devices: &[&str], script: &str) -> (Record
 
 fn on(devices: &[&str], study: Study) -> Study {
     Study { devices: devices.iter().map(|device| (*device).to_owned()).collect(), ..study }
+}
+
+/// What a child that looks at the machine is heard to say, where somebody asks to stop or not.
+fn seen(name: &str, script: &str, is_stopped: bool) -> Result<Option<Seen>, String> {
+    let folder = Folder::new(name);
+    look(&study(script, &folder), true, &|| is_stopped).map_err(|error| error.to_string())
+}
+
+const MACHINE: &str = r#"echo '{"line":"machine","environment":{"cpu":"a processor","cores":2,"threads":2,"isa":"avx2","memory_bytes":1,"os":"","kernel":"","governor":null,"virtual":null,"devices":[]}}'; "#;
+
+/// Drivers crash and hang when a process ends, and what machine it is was said before: a run that goes on must not end for that.
+#[test]
+fn a_look_counts_once_the_machine_is_known_however_its_process_ends() {
+    for (end, why) in [("kill -9 $$", "signal: 9"), ("exit 3", "3"), ("exec sleep 1000", "silent")] {
+        let seen = seen("look-ends", &format!("{MACHINE}{end}"), false).unwrap().expect("nobody asked to stop");
+        assert_eq!(seen.environment.cpu, "a processor");
+        assert!(seen.notes.len() == 1 && seen.notes[0].contains(why), "{:?}", seen.notes);
+    }
+    assert_eq!(seen("look-done", MACHINE, false).unwrap().expect("nobody asked to stop").notes, Vec::<String>::new());
+}
+
+#[test]
+fn a_look_that_says_nothing_says_why_and_one_that_is_stopped_is_no_error() {
+    let why = seen("look-crashes", "echo it broke >&2; kill -9 $$", false).unwrap_err();
+    assert!(why.contains("signal: 9") && why.contains("it broke"), "{why}");
+    let why = seen("look-refuses", "echo there is no such device >&2; exit 2", false).unwrap_err();
+    assert_eq!(why, "there is no such device");
+    assert!(seen("look-silent", "exit 0", false).unwrap_err().contains("said nothing"));
+    assert_eq!(seen("look-stopped", "exec sleep 1000", true), Ok(None));
 }
 
 fn statuses(recorded: &Recorded) -> Vec<(&str, Status, usize)> {

@@ -1,57 +1,18 @@
 //! `scan`, `report`, `merge` and `compare` as a user calls them.
 
+mod calls;
 mod folder;
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Output;
 
+use calls::{cells, code, run, scan, text};
 use folder::Folder;
 use serde_json::{Value, json};
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_breakeven"));
-    command.args(arguments).env("BREAKEVEN_CACHE", "off");
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    command(arguments).output().unwrap()
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap_or(-1)
-}
-
-fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
 
 /// Nothing is slower: shown, or, where this machine is too noisy now, not shown.
 fn is_no_alarm(output: &Output) -> bool {
     [0, 3].contains(&code(output))
-}
-
-/// A study of two small operations on the CPU.
-fn scan<'a>(folder: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let mut arguments = vec!["scan", "--only", "relu,sum", "--device", "cpu", "--mode", "host"];
-    arguments.extend(["--sizes", "1000..10000", "--output", folder]);
-    arguments.extend(if more.contains(&"--seconds") { &[][..] } else { &["--seconds", "1"] });
-    arguments.extend(more);
-    arguments
-}
-
-fn cells(folder: &str) -> Vec<(String, u64, String)> {
-    let summary: Value =
-        serde_json::from_slice(&std::fs::read(Path::new(folder).join("summary.json")).unwrap()).unwrap();
-    let cells = summary["runs"][0]["cells"].as_array().unwrap();
-    let key = |cell: &Value| {
-        let text = |name: &str| cell[name].as_str().unwrap().to_owned();
-        (text("operation"), cell["elements"].as_u64().unwrap(), text("status"))
-    };
-    let mut cells: Vec<_> = cells.iter().map(key).collect();
-    cells.sort();
-    cells
 }
 
 #[test]
@@ -306,67 +267,6 @@ fn rules_say_where_nothing_may_run() {
     assert!(text(&output).contains("relu"), "{}", text(&output));
 }
 
-#[test]
-fn a_parent_that_is_killed_loses_no_finished_row_and_the_run_goes_on() {
-    let folder = Folder::new("killed");
-    let out = folder.path("run");
-    let mut child =
-        command(&scan(&out, &["--seconds", "8"])).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let finished = || {
-        std::fs::read_to_string(Path::new(&out).join("events.jsonl")).map_or(0, |t| t.matches("\"finished\"").count())
-    };
-    let begun = Instant::now();
-    while finished() == 0 {
-        assert!(begun.elapsed() < Duration::from_mins(2), "no row in two minutes");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let kept = finished();
-    let output = run(&["report", &out]);
-    assert_eq!(code(&output), 0, "{}", text(&output));
-    assert!(cells(&out).len() >= kept && kept > 0);
-    let output = run(&["scan", "--resume", &out]);
-    assert_eq!(code(&output), 0, "{}", text(&output));
-    let page = std::fs::read_to_string(Path::new(&out).join("summary.md")).unwrap();
-    assert!(page.contains(&format!("`scan --resume {out}`")), "who went on is told: {page}");
-    assert_eq!(cells(&out).len(), 4);
-    assert!(cells(&out).iter().all(|(_, _, status)| status == "ok"));
-}
-
-/// The processes that the process `id` started and that are there.
-#[cfg(target_os = "linux")]
-fn children(id: u32) -> Vec<String> {
-    let listed = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
-    listed.split_whitespace().map(str::to_owned).collect()
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_request_to_end_ends_the_child_too_and_keeps_what_is_finished() {
-    let folder = Folder::new("terminated");
-    let out = folder.path("run");
-    let child =
-        command(&scan(&out, &["--seconds", "30"])).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let begun = Instant::now();
-    while !Path::new(&out).join("events.jsonl").exists() || children(child.id()).is_empty() {
-        assert!(begun.elapsed() < Duration::from_mins(2), "no process measures");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let measuring = children(child.id());
-    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(code(&output), 3, "{}", text(&output));
-    assert!(text(&output).contains("--resume"), "{}", text(&output));
-    assert!(measuring.iter().all(|id| !Path::new("/proc").join(id).exists()), "{measuring:?}");
-    let report = run(&["report", &out]);
-    assert_eq!(code(&report), 0, "{}", text(&report));
-    assert!(!text(&report).contains("inf%"), "{}", text(&report));
-    let resumed = run(&["scan", "--resume", &out]);
-    assert_eq!(code(&resumed), 0, "{}", text(&resumed));
-    assert_eq!(cells(&out).len(), 4);
-}
-
 /// A run whose logs have no finished cell, and one that failed before it was gone on with.
 #[test]
 fn what_is_not_finished_and_what_failed_before_is_said() {
@@ -398,26 +298,6 @@ fn what_is_not_finished_and_what_failed_before_is_said() {
     assert_eq!(code(&output), 1, "{}", text(&output));
     let said: Value = serde_json::from_slice(&output.stdout).expect("one JSON object and nothing else");
     assert_eq!((said["cells"].as_u64(), said["failed"].as_u64()), (Some(4), Some(1)));
-}
-
-#[cfg(unix)]
-#[test]
-fn an_interrupt_leaves_a_readable_run() {
-    let folder = Folder::new("interrupt");
-    let out = folder.path("run");
-    let child =
-        command(&scan(&out, &["--seconds", "30"])).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let begun = Instant::now();
-    while !Path::new(&out).join("events.jsonl").exists() {
-        assert!(begun.elapsed() < Duration::from_mins(2), "it does not begin");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(interrupted.success());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(code(&output), 3, "{}", text(&output));
-    assert!(text(&output).contains("--resume"), "{}", text(&output));
-    assert_eq!(code(&run(&["report", &out])), 0);
 }
 
 #[test]

@@ -74,8 +74,9 @@ pub struct Seen {
     pub notes: Vec<String>,
 }
 
-/// Asks a child what machine this is.
-pub fn look(study: &Study, ceilings: bool, stopped: &dyn Fn() -> bool) -> Result<Seen> {
+/// Asks a child what machine this is; `None` if `stopped` said so before it knew. A child that has said it and then crashes or hangs, as drivers do when
+/// a process ends, has done its work: that is a note.
+pub fn look(study: &Study, ceilings: bool, stopped: &dyn Fn() -> bool) -> Result<Option<Seen>> {
     let task = Task::Look(Look { devices: study.devices.clone(), ceilings, setting: study.setting.clone() });
     let (mut machine, mut found, mut notes) = (None, Vec::new(), Vec::new());
     let watch = Watch { silence: silence(study), stopped };
@@ -85,11 +86,20 @@ pub fn look(study: &Study, ceilings: bool, stopped: &dyn Fn() -> bool) -> Result
         Line::Note { text } => notes.push(text),
         _ => {}
     })?;
-    match (ending, machine) {
-        (Ending::Done, Some(environment)) => Ok(Seen { environment, ceilings: found, notes }),
-        (Ending::Refused(why), _) => Err(Error::Refused(why)),
-        (ending, _) => Err(Error::Refused(format!("the process that looks at this machine ended: {ending:?}"))),
-    }
+    let how = match ending {
+        Ending::Done => None,
+        Ending::Stopped => return Ok(None),
+        Ending::Refused(why) => return Err(Error::Refused(why)),
+        Ending::Crashed(how) => Some(how),
+        Ending::Hung(silence) => Some(hung(silence)),
+    };
+    let how = how.map(|how| format!("the process that looks at this machine ended before it was done: {how}"));
+    let Some(environment) = machine else {
+        let nothing = || "the process that looks at this machine said nothing".to_owned();
+        return Err(Error::Refused(how.unwrap_or_else(nothing)));
+    };
+    notes.extend(how);
+    Ok(Some(Seen { environment, ceilings: found, notes }))
 }
 
 /// Measures every group of `study` that `writer` does not have yet; ends early, with what there is, once `stopped` says so. Returns how many

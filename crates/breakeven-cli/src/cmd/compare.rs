@@ -17,6 +17,7 @@ use breakeven_study::{Cell, Mode};
 use serde_json::{Value, json};
 
 use super::report::summary;
+use super::scan::this_program;
 
 /// Arguments of `compare`.
 #[derive(Debug, clap::Args)]
@@ -209,7 +210,7 @@ impl Compare {
 
     /// Nothing must be found where nothing is, and what was made slower where it was.
     fn test_itself(&self, rule: &Rule, as_json: bool) -> anyhow::Result<Exit> {
-        let program = std::env::current_exe()?;
+        let program = this_program()?;
         let same = contestant(program.clone(), 0.0);
         let slower = contestant(program, self.slower / 100.0);
         let none = self.of_programs([&same, &same], rule)?;

@@ -114,7 +114,9 @@ impl Scan {
         let (begun, mut study) = (Instant::now(), self.study()?);
         let stop = stop_on_interrupt()?;
         let stopped = || stop.load(Ordering::Relaxed);
-        let seen = look(&study, resumed.is_none(), &stopped)?;
+        let Some(seen) = look(&study, resumed.is_none(), &stopped)? else {
+            return Ok(stopped_early(resumed));
+        };
         study.seen = seen.places();
         let mut writer = self.writer(seen, resumed)?;
         let bar = Bar::new(&study, as_json);
@@ -154,8 +156,7 @@ impl Scan {
             say(&summary, &files);
         }
         if stopped() {
-            eprintln!("breakeven: stopped; go on with: breakeven scan --resume {}", folder.display());
-            return Ok(Exit::Inconclusive);
+            return Ok(stopped_early(Some(&folder)));
         }
         Ok(if incomplete > 0 { Exit::Failed } else { outcome.exit() })
     }
@@ -180,7 +181,7 @@ impl Scan {
         let groups = groups(self.preset(), &Filter { operations, sizes, dtypes, modes: self.mode.clone() })?;
         let setting =
             Setting { threads: self.threads, software: self.software, backend: self.backend.clone(), simulated: false };
-        let (program, arguments) = (std::env::current_exe()?, vec!["scan-child".to_owned()]);
+        let (program, arguments) = (this_program()?, vec!["scan-child".to_owned()]);
         // A part is left for sizes near what is found.
         let effort = effort(&groups, self.total().mul_f64(0.8));
         let (devices, seen) = (self.device.clone(), Vec::new());
@@ -212,6 +213,22 @@ impl Scan {
         }
         Ok(writer)
     }
+}
+
+/// What a user is told who asked to stop: how to go on with the run, or that there is none yet.
+fn stopped_early(run: Option<&Path>) -> Exit {
+    match run {
+        Some(folder) => eprintln!("breakeven: stopped; go on with: breakeven scan --resume {}", folder.display()),
+        None => eprintln!("breakeven: stopped before anything was measured"),
+    }
+    Exit::Inconclusive
+}
+
+/// This very program, for its children: the file may be replaced or removed while a study runs, by whoever installs or builds another version, and a run
+/// must not end by that, nor be of two programs.
+pub fn this_program() -> std::io::Result<PathBuf> {
+    let own = Path::new("/proc/self/exe");
+    if own.exists() { Ok(own.to_path_buf()) } else { std::env::current_exe() }
 }
 
 /// Set once the user or the system asks to stop (an interrupt, a request to end, a terminal that is closed); the child that is running is ended then,

@@ -1,0 +1,139 @@
+//! Studies that are killed, stopped, gone on with, and whose program is replaced meanwhile.
+
+mod calls;
+mod folder;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use calls::{cells, code, command, run, scan, text};
+use folder::Folder;
+
+#[test]
+fn a_parent_that_is_killed_loses_no_finished_row_and_the_run_goes_on() {
+    let folder = Folder::new("killed");
+    let out = folder.path("run");
+    let mut child =
+        command(&scan(&out, &["--seconds", "8"])).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let finished = || {
+        std::fs::read_to_string(Path::new(&out).join("events.jsonl")).map_or(0, |t| t.matches("\"finished\"").count())
+    };
+    let begun = Instant::now();
+    while finished() == 0 {
+        assert!(begun.elapsed() < Duration::from_mins(2), "no row in two minutes");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let kept = finished();
+    let output = run(&["report", &out]);
+    assert_eq!(code(&output), 0, "{}", text(&output));
+    assert!(cells(&out).len() >= kept && kept > 0);
+    let output = run(&["scan", "--resume", &out]);
+    assert_eq!(code(&output), 0, "{}", text(&output));
+    let page = std::fs::read_to_string(Path::new(&out).join("summary.md")).unwrap();
+    assert!(page.contains(&format!("`scan --resume {out}`")), "who went on is told: {page}");
+    assert_eq!(cells(&out).len(), 4);
+    assert!(cells(&out).iter().all(|(_, _, status)| status == "ok"));
+}
+
+/// The processes that the process `id` started and that are there.
+#[cfg(target_os = "linux")]
+fn children(id: u32) -> Vec<String> {
+    let listed = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    listed.split_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_request_to_end_ends_the_child_too_and_keeps_what_is_finished() {
+    let folder = Folder::new("terminated");
+    let out = folder.path("run");
+    let child =
+        command(&scan(&out, &["--seconds", "30"])).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while !Path::new(&out).join("events.jsonl").exists() || children(child.id()).is_empty() {
+        assert!(begun.elapsed() < Duration::from_mins(2), "no process measures");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let measuring = children(child.id());
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 3, "{}", text(&output));
+    assert!(text(&output).contains("--resume"), "{}", text(&output));
+    assert!(measuring.iter().all(|id| !Path::new("/proc").join(id).exists()), "{measuring:?}");
+    let report = run(&["report", &out]);
+    assert_eq!(code(&report), 0, "{}", text(&report));
+    assert!(!text(&report).contains("inf%"), "{}", text(&report));
+    let resumed = run(&["scan", "--resume", &out]);
+    assert_eq!(code(&resumed), 0, "{}", text(&resumed));
+    assert_eq!(cells(&out).len(), 4);
+}
+
+/// Whoever installs or builds another version meanwhile replaces the file that the study runs from.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_study_whose_program_is_replaced_meanwhile_goes_on_as_what_it_is() {
+    let folder = Folder::new("replaced");
+    let [out, program] = ["run", "breakeven"].map(|name| folder.path(name));
+    // By another process: what this one has open for writing, its children would hold open too, and nothing could run it.
+    assert!(Command::new("cp").args([env!("CARGO_BIN_EXE_breakeven"), &program]).status().unwrap().success());
+    let mut study = Command::new(&program);
+    study.args(scan(&out, &[])).env("BREAKEVEN_CACHE", "off").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let study = study.spawn().unwrap();
+    let begun = Instant::now();
+    // Two operations are two processes: the second one is begun after this.
+    while !Path::new(&out).join("events.jsonl").exists() {
+        assert!(begun.elapsed() < Duration::from_mins(2), "it does not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::fs::remove_file(&program).unwrap();
+    std::fs::write(&program, "no program").unwrap();
+    let output = study.wait_with_output().unwrap();
+    assert_eq!(code(&output), 0, "{}", text(&output));
+    assert!(cells(&out).len() == 4 && cells(&out).iter().all(|(_, _, status)| status == "ok"), "{:?}", cells(&out));
+}
+
+/// Before the machine is known there is no run yet: nothing is wrong, and there is nothing to go on with.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_before_anything_is_measured_is_no_wrong_call() {
+    let folder = Folder::new("early");
+    let out = folder.path("run");
+    let child =
+        command(&scan(&out, &["--seconds", "30"])).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    // The process that looks at the machine is there, and interrupts are seen.
+    #[cfg(target_os = "linux")]
+    while children(child.id()).is_empty() {
+        assert!(begun.elapsed() < Duration::from_mins(2), "nothing looks at the machine");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    #[cfg(not(target_os = "linux"))]
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 3, "{}", text(&output));
+    assert!(text(&output).contains("breakeven: stopped"), "{}", text(&output));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_a_readable_run() {
+    let folder = Folder::new("interrupt");
+    let out = folder.path("run");
+    let child =
+        command(&scan(&out, &["--seconds", "30"])).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while !Path::new(&out).join("events.jsonl").exists() {
+        assert!(begun.elapsed() < Duration::from_mins(2), "it does not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 3, "{}", text(&output));
+    assert!(text(&output).contains("--resume"), "{}", text(&output));
+    assert_eq!(code(&run(&["report", &out])), 0);
+}
