@@ -300,7 +300,7 @@ fn b04_samples_taken_while_the_clock_was_lowered_are_flagged() {
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(&file, "7\n").unwrap();
     let (engine, clock) = engine();
-    let hot = Hot { clock, file: &file, calls: AtomicU32::new(0) };
+    let hot = Hot { clock, file: &file, text: "8\n", calls: AtomicU32::new(0) };
     let (another, sensors) = (|| Ok(engine.clone()), Sensors::under(&root));
     let bench = Bench { engine: &engine, another: &another, clock: &hot, sensors: &sensors };
     let found = with_bench(&bench, None, &task(Mode::Host, &simulated()));
@@ -313,17 +313,41 @@ fn b04_samples_taken_while_the_clock_was_lowered_are_flagged() {
     assert!(kept.dropped.throttled >= 5 && !kept.samples.is_empty() && !kept.is_throttled());
 }
 
-/// A clock that is asked a while before the file says that it was lowered.
+/// A machine on which a thread waits for 20 ms for a core, in one of five rounds.
+#[test]
+fn what_other_work_takes_of_the_cores_is_told() {
+    let root = std::env::temp_dir().join(format!("breakeven-contended-{}", std::process::id()));
+    let file = root.join("proc/self/task/1/schedstat");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "0 5000 0\n").unwrap();
+    let (engine, clock) = engine();
+    let busy = Hot { clock, file: &file, text: "0 20005000 0\n", calls: AtomicU32::new(0) };
+    let (another, sensors) = (|| Ok(engine.clone()), Sensors::under(&root));
+    let bench = Bench { engine: &engine, another: &another, clock: &busy, sensors: &sensors };
+    let found = with_bench(&bench, None, &task(Mode::Host, &simulated()));
+    std::fs::remove_dir_all(&root).unwrap();
+    let waited = found[0].1.waited.expect("it is counted");
+    // Five rounds of six or seven calls of 5 ms.
+    assert!((20.0 / 180.0..20.0 / 140.0).contains(&waited), "{waited}");
+    assert_eq!(
+        measured(None, &task(Mode::Host, &simulated())).0.waited,
+        None,
+        "where nothing counts, nothing is known"
+    );
+}
+
+/// A clock that is asked a while before the file says something else.
 struct Hot<'a> {
     clock: Simulated,
     file: &'a Path,
+    text: &'a str,
     calls: AtomicU32,
 }
 
 impl Clock for Hot<'_> {
     fn now(&self) -> Duration {
-        if self.calls.fetch_add(1, Ordering::Relaxed) == 60 {
-            std::fs::write(self.file, "8\n").unwrap();
+        if self.calls.fetch_add(1, Ordering::Relaxed) == 48 {
+            std::fs::write(self.file, self.text).unwrap();
         }
         self.clock.now()
     }

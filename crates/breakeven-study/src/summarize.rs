@@ -79,7 +79,20 @@ fn noise(recorded: &Recorded, kept: &[(Kept, &RecordedCell)]) -> Noise {
     let sentinel_drift = stats::drift(rounds);
     let throttled = kept.iter().map(|(kept, _)| kept.dropped.throttled).sum();
     let throttling_watched = recorded.sensors.iter().any(|reading| reading.throttlings.is_some());
-    Noise { floor, sentinel_drift, throttled, throttling_watched, verdict: stats::verdict(floor, sentinel_drift) }
+    let timed = || recorded.cells.iter().map(|cell| &cell.facts).filter(|facts| facts.status == Status::Ok);
+    let contended = timed().filter(|facts| stats::is_contended(facts.waited)).count();
+    let stolen = stats::stolen(&recorded.sensors);
+    let taken = (contended as f64 / timed().count().max(1) as f64).max(stolen.unwrap_or(0.0));
+    Noise {
+        floor,
+        sentinel_drift,
+        throttled,
+        throttling_watched,
+        contended: contended as u64,
+        contention_watched: timed().any(|facts| facts.waited.is_some()),
+        stolen,
+        verdict: stats::verdict(floor, sentinel_drift, taken),
+    }
 }
 
 /// The sentinel's times, round by round.
@@ -105,6 +118,7 @@ fn cell_summary(kept: &Kept, cell: &RecordedCell, seed: u64) -> CellSummary {
         pool: facts.pool,
         made: facts.made,
         copied: facts.copied,
+        waited: facts.waited,
         ..CellSummary::unmeasured(cell.cell.clone(), facts.status)
     };
     match Sorted::of_rounds(&kept.rounds()) {
@@ -120,6 +134,9 @@ fn timed(row: CellSummary, kept: &Kept, sorted: &Sorted, degenerate: Option<f64>
     let mut flags = stats::flags(row.cell.elements, sorted.min_ns(), degenerate);
     if kept.is_throttled() {
         flags.push("throttled throughout".into());
+    }
+    if let Some(waited) = row.waited.filter(|waited| stats::is_contended(Some(*waited))) {
+        flags.push(format!("beside other work: a thread waited for a core for {:.0}% of the time", 100.0 * waited));
     }
     if let Dropped { kernel_times: dropped @ 1.., .. } = kept.dropped {
         flags.push(format!("{dropped} kernel times of the device's clock were unusable"));

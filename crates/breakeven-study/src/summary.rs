@@ -67,6 +67,15 @@ pub struct Noise {
     /// Whether counts of lowered clocks were there to be read. Without them, no sample dropped says nothing.
     #[serde(default)]
     pub throttling_watched: bool,
+    /// Rows with a time that were measured beside other work, so that a thread waited for a core.
+    #[serde(default)]
+    pub contended: u64,
+    /// Whether such waiting was there to be read. Without it, no row that waited says nothing.
+    #[serde(default)]
+    pub contention_watched: bool,
+    /// The share of all cores' time that a hypervisor gave to others; null where the system does not tell.
+    #[serde(default)]
+    pub stolen: Option<f64>,
     /// What follows from these.
     pub verdict: NoiseVerdict,
 }
@@ -179,6 +188,9 @@ pub struct CellSummary {
     /// What a call copies; null in runs of versions that did not write it down.
     #[serde(default)]
     pub copied: Option<Copied>,
+    /// Share of its time for which a thread was ready and had no core; null where that was not written down.
+    #[serde(default)]
+    pub waited: Option<f64>,
 }
 
 impl CellSummary {
@@ -209,6 +221,7 @@ impl CellSummary {
             pool: None,
             made: None,
             copied: None,
+            waited: None,
         }
     }
 }

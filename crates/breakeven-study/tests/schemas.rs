@@ -4,7 +4,7 @@ mod samples;
 
 use std::fs;
 
-use breakeven_study::folder::{Event, Facts, GpuReading, Reading, RunWriter, names, read};
+use breakeven_study::folder::{Event, Facts, GpuReading, ProcessorTime, Reading, RunWriter, names, read};
 use breakeven_study::published::{held_against, runs};
 use breakeven_study::verdict::Rules;
 use breakeven_study::{
@@ -37,19 +37,24 @@ impl Check {
     }
 }
 
+/// Readings with all that sensors can say.
+fn readings() -> [Reading; 2] {
+    let gpus = vec![GpuReading { name: "card0".into(), hz: Some(1_980_000_000), celsius: None }];
+    let absent = vec!["thermal zones".into()];
+    let cpu_hz = Some([2_300_000_000, 3_400_000_000]);
+    let processor = Some(ProcessorTime { all_ticks: 5000, stolen_ticks: 3 });
+    [
+        Reading { when: "before gelu f32".into(), cpu_hz, gpus, absent, ..Reading::default() },
+        Reading { throttlings: Some(3), celsius: Some(45.5), processor, ..Reading::default() },
+    ]
+}
+
 /// A run with everything that a run can hold.
 fn full(folder: &Folder) -> Result<(), StudyError> {
     let mut run = RunWriter::create(folder.path(), &manifest())?;
     run.record(1, Event::Sentinel { round: 0, wall_ns: 100 })?;
     run.record(1, Event::Ceiling(Ceiling::unmeasured("cpu")))?;
-    let gpus = vec![GpuReading { name: "card0".into(), hz: Some(1_980_000_000), celsius: None }];
-    let absent = vec!["thermal zones".into()];
-    let cpu_hz = Some([2_300_000_000, 3_400_000_000]);
-    run.record(
-        1,
-        Event::Sensors(Reading { when: "before gelu f32".into(), cpu_hz, gpus, absent, ..Reading::default() }),
-    )?;
-    run.record(1, Event::Sensors(Reading { throttlings: Some(3), celsius: Some(45.5), ..Reading::default() }))?;
+    readings().into_iter().try_for_each(|reading| run.record(1, Event::Sensors(reading)))?;
     run.record(1, Event::Note { text: "the machine is loaded".into() })?;
     let facts = Facts {
         stop: Some(Stop::StableNoise),
@@ -62,6 +67,7 @@ fn full(folder: &Folder) -> Result<(), StudyError> {
         made: Some(Made { calls: 600, plans: 1, pipelines: Some(2) }),
         copied: Some(Copied { upload_bytes: 4000, read_bytes: 4000 }),
         degenerate: Some(0.0),
+        waited: Some(0.3),
         ..Facts::of(Status::Ok)
     };
     let cells = [

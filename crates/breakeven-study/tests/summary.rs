@@ -77,6 +77,32 @@ fn failed_operations_earn_no_time() -> Result<(), StudyError> {
     Ok(())
 }
 
+/// Times that other work made longer may agree with each other, so the floor does not show it.
+#[test]
+fn rows_that_were_measured_beside_other_work_say_so() -> Result<(), StudyError> {
+    let with = |waited: [Option<f64>; 4]| -> Result<Run, StudyError> {
+        let mut cells = gelu();
+        cells.truncate(4);
+        cells.iter_mut().zip(waited).for_each(|(cell, waited)| cell.1.waited = waited);
+        summary(&format!("contended-{}", waited[0].is_some()), &cells)
+    };
+    let crowded = with([Some(0.31), Some(0.01), None, Some(0.0)])?;
+    assert_eq!(crowded.cells[0].flags, ["beside other work: a thread waited for a core for 31% of the time"]);
+    assert_eq!(
+        (crowded.cells[1].flags.len(), crowded.noise.contended, crowded.noise.verdict),
+        (0, 1, NoiseVerdict::Noisy)
+    );
+    let said = markdown(crowded);
+    assert!(
+        said.contains("1 of 4 rows were measured beside other work that held the cores for 5% of the time"),
+        "{said}"
+    );
+    let unknown = with([None; 4])?;
+    assert_eq!((unknown.noise.contention_watched, unknown.noise.verdict), (false, NoiseVerdict::Quiet));
+    assert!(markdown(unknown).contains("whether other work held the cores was not watched"));
+    Ok(())
+}
+
 /// B01: a call that is submitted within 10 us and ends after 5 ms takes 5 ms, and the 10 us have a column of their own.
 #[test]
 fn b01_the_time_of_a_call_is_not_that_of_its_submission() -> Result<(), StudyError> {

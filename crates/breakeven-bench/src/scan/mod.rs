@@ -3,6 +3,7 @@
 mod cells;
 pub mod child;
 mod clock;
+mod contention;
 pub mod duel;
 mod first;
 mod link;

@@ -1,9 +1,11 @@
-//! What the machine's own sensors say, as Linux shows it under `/sys`: clocks, lowered clocks, temperatures.
+//! What the machine's own sensors say, as Linux shows it under `/sys` and `/proc`: clocks, lowered clocks, temperatures, and what other work takes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use breakeven_study::folder::{GpuReading, Reading};
+
+use super::contention::{Contention, Waits};
 
 /// The files that there are.
 pub struct Sensors {
@@ -11,6 +13,7 @@ pub struct Sensors {
     throttlings: Vec<PathBuf>,
     zones: Vec<PathBuf>,
     gpus: Vec<Gpu>,
+    contention: Contention,
 }
 
 struct Gpu {
@@ -23,10 +26,10 @@ struct Gpu {
 impl Sensors {
     /// Those of this machine.
     pub fn of_this_machine() -> Sensors {
-        Sensors::under(Path::new("/sys"))
+        Sensors { contention: Contention::under(Path::new("/proc")), ..Sensors::under(Path::new("/sys")) }
     }
 
-    /// Those under another folder than `/sys`.
+    /// Those under another folder than `/sys`; what `/proc` has is in its folder `proc`.
     pub fn under(root: &Path) -> Sensors {
         let cores: Vec<PathBuf> = entries(&root.join("devices/system/cpu"), "cpu").collect();
         let of_cores = |file: &str| existing(cores.iter().map(|core| core.join(file)));
@@ -37,6 +40,7 @@ impl Sensors {
             throttlings: counts.iter().flat_map(|file| of_cores(file)).collect(),
             zones: existing(entries(&root.join("class/thermal"), "thermal_zone").map(|zone| zone.join("temp"))),
             gpus: cards.map(|card| Gpu::of(&card)).filter(Gpu::tells).collect(),
+            contention: Contention::under(&root.join("proc")),
         }
     }
 
@@ -46,19 +50,27 @@ impl Sensors {
         (!counts.is_empty()).then(|| counts.iter().sum())
     }
 
+    /// How long threads of this process waited for a core so far; none where the system does not count.
+    pub fn waits(&self) -> Option<Waits> {
+        self.contention.waits()
+    }
+
     /// Everything that they say now, which is at the moment called `when`.
     pub fn read(&self, when: String) -> Reading {
         let clocks = || self.clocks.iter().filter_map(|file| number::<u64>(file)).map(|kilohertz| kilohertz * 1000);
         let cpu_hz = clocks().min().zip(clocks().max()).map(|(slowest, fastest)| [slowest, fastest]);
         let (throttlings, celsius) = (self.throttlings(), hottest(&self.zones));
+        let processor = self.contention.processor_time();
         let known = [
             ("clocks of the processor (cpufreq)", cpu_hz.is_some()),
             ("counts of lowered clocks (thermal_throttle)", throttlings.is_some()),
             ("thermal zones", celsius.is_some()),
             ("sensors of a GPU (hwmon)", !self.gpus.is_empty()),
+            ("time of the cores (/proc/stat)", processor.is_some()),
         ];
         let absent = known.iter().filter(|(_, is_known)| !is_known).map(|(what, _)| (*what).to_owned()).collect();
-        Reading { when, cpu_hz, throttlings, celsius, gpus: self.gpus.iter().map(Gpu::read).collect(), absent }
+        let gpus = self.gpus.iter().map(Gpu::read).collect();
+        Reading { when, cpu_hz, throttlings, celsius, processor, gpus, absent }
     }
 }
 
@@ -116,6 +128,8 @@ fn hottest(files: &[PathBuf]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use breakeven_study::folder::ProcessorTime;
+
     use super::*;
 
     /// A folder that goes away with the test.
@@ -155,6 +169,7 @@ mod tests {
                 ("class/drm/card0/device/hwmon/hwmon2/temp1_input", "61000\n"),
                 ("class/drm/card0/device/hwmon/hwmon2/freq1_input", "1980000000\n"),
                 ("class/drm/card1/gt_cur_freq_mhz", "350\n"),
+                ("proc/stat", "cpu 10 0 0 80 0 0 0 10 0 0\n"),
             ],
         );
         let gpu = |name: &str, hz, celsius| GpuReading { name: name.to_owned(), hz: Some(hz), celsius };
@@ -163,6 +178,7 @@ mod tests {
             cpu_hz: Some([2_300_000_000, 3_400_000_000]),
             throttlings: Some(7),
             celsius: Some(45.5),
+            processor: Some(ProcessorTime { all_ticks: 100, stolen_ticks: 10 }),
             gpus: vec![gpu("card0", 1_980_000_000, Some(61.0)), gpu("card1", 350_000_000, None)],
             absent: vec![],
         };
@@ -174,6 +190,6 @@ mod tests {
         let tree = Tree::new("empty", &[("devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "rubbish")]);
         let reading = Sensors::under(&tree.0).read("now".to_owned());
         assert_eq!((reading.cpu_hz, reading.throttlings, reading.celsius), (None, None, None));
-        assert_eq!(reading.absent.len(), 4, "{:?}", reading.absent);
+        assert_eq!(reading.absent.len(), 5, "{:?}", reading.absent);
     }
 }

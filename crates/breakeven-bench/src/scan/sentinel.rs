@@ -1,4 +1,5 @@
-//! The same piece of plain arithmetic again and again: where its time moves, the machine has changed and not what is measured.
+//! The same piece of plain arithmetic again and again: where its time moves, the machine has changed and not what is measured. It is too short to meet
+//! other work on the same cores: `contention` sees that.
 
 use super::clock::Clock;
 

@@ -10,6 +10,7 @@ use breakeven_study::{Cell, Copied, Flag, Flags, Mode, Pool, Sample, Status, Sto
 
 use super::child::Bench;
 use super::clock::Clock;
+use super::contention::Waited;
 use super::places::Place;
 use super::subject::{References, Subject, times};
 use super::task::Effort;
@@ -26,6 +27,8 @@ pub struct Turn {
     pub facts: Facts,
     /// Calls that failed; a cell with any earns no time.
     failed: u64,
+    /// How long threads waited for a core in its turns.
+    waited: Waited,
 }
 
 /// What an engine and a device's pool did so far.
@@ -53,7 +56,8 @@ fn tolerance(dtype: &str) -> f64 {
 impl Turn {
     /// Of a cell that was not tried yet.
     pub fn new(cell: Cell, place: Place) -> Turn {
-        Turn { place, samples: Vec::new(), cell, facts: Facts::of(Status::Ok), failed: 0 }
+        let waited = Waited::default();
+        Turn { place, samples: Vec::new(), cell, facts: Facts::of(Status::Ok), failed: 0, waited }
     }
 
     /// Whether it still gets turns.
@@ -139,7 +143,11 @@ impl Turn {
         let first = self.samples.len();
         // Cells take turns on one engine, so its books are looked at before and after each.
         let before = Books::of(bench.engine, self.place.device);
+        let (begun, waits) = (bench.clock.now(), bench.sensors.waits());
         let calls = self.take_block(subject, round, effort, bench);
+        if let (Some(before), Some(after)) = (waits, bench.sensors.waits()) {
+            self.waited.add(bench.clock.since(begun), after.longest_since(&before));
+        }
         self.add_made(calls, before, Books::of(bench.engine, self.place.device));
         if bench.sensors.throttlings() > throttlings {
             self.samples[first..].iter_mut().for_each(|sample| sample.flags = sample.flags.with(Flag::Throttled));
@@ -248,6 +256,7 @@ impl Turn {
 
     /// Everything that was found.
     pub fn finish(mut self) -> (Cell, Facts, Vec<Sample>) {
+        self.facts.waited = self.waited.share();
         if self.failed > 0 && self.facts.status == Status::Ok {
             let calls = self.samples.len() as u64 + self.failed;
             let why = format!("{} of {calls} calls failed", self.failed);

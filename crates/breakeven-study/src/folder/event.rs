@@ -78,10 +78,22 @@ pub struct Reading {
     pub throttlings: Option<u64>,
     /// The hottest of the machine's own thermal zones.
     pub celsius: Option<f64>,
+    /// Time of all cores; not there in runs of versions that did not write it down.
+    #[serde(default)]
+    pub processor: Option<ProcessorTime>,
     /// GPUs whose drivers tell.
     pub gpus: Vec<GpuReading>,
     /// What there is no file of.
     pub absent: Vec<String>,
+}
+
+/// Time of all cores since the machine started, in the system's ticks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessorTime {
+    /// All of it, idle or not.
+    pub all_ticks: u64,
+    /// What a hypervisor gave to others while this machine wanted it.
+    pub stolen_ticks: u64,
 }
 
 /// What a GPU's sensors said.
@@ -133,6 +145,10 @@ pub struct Facts {
     /// Share of the output's elements that are zero, denormal or not finite, from 0 to 1: such data is not what was meant to be measured.
     #[serde(default)]
     pub degenerate: Option<f64>,
+    /// Share of the time of its turns, from 0 to 1, for which a thread of the measuring process was ready and had no core: other work had them, or
+    /// more threads of its own than there are cores.
+    #[serde(default)]
+    pub waited: Option<f64>,
 }
 
 impl Facts {
@@ -156,6 +172,7 @@ impl Facts {
             made: None,
             copied: None,
             degenerate: None,
+            waited: None,
         }
     }
 }

@@ -9,7 +9,7 @@ mod reader;
 mod row;
 mod writer;
 
-pub use event::{Event, Facts, GpuReading, Reading, Record};
+pub use event::{Event, Facts, GpuReading, ProcessorTime, Reading, Record};
 pub use reader::{Recorded, RecordedCell, Sentinel, read, read_summary};
 pub use writer::{RunWriter, write_file};
 

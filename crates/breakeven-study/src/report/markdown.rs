@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::breakeven::grouped;
 use crate::merge::{Winner, winners};
+use crate::stats::CONTENDED;
 use crate::units::{rate, ratio, time};
 use crate::{BreakEven, CellSummary, Crossing, Mode, Run, Source, Status, Summary, Target};
 
@@ -187,7 +188,22 @@ fn noise(run: &Run) -> String {
         "what the same measured twice differs by is not known".into()
     };
     let drift = noise.sentinel_drift * 100.0;
-    format!("## Noise\n\n{verdict}: {floor}, the sentinel drifted by {drift:.1}%, {throttled}.\n")
+    let contention = contention(run);
+    format!("## Noise\n\n{verdict}: {floor}, the sentinel drifted by {drift:.1}%, {throttled}, {contention}.\n")
+}
+
+/// What other work took of the cores.
+fn contention(run: &Run) -> String {
+    let (noise, timed) = (&run.noise, run.cells.iter().filter(|row| row.q1_ns.is_some()).count());
+    let stolen = noise.stolen.map(|share| format!(", a hypervisor kept {:.1}% of the cores' time", 100.0 * share));
+    let rows = match noise.contended {
+        0 if !noise.contention_watched => "whether other work held the cores was not watched".to_string(),
+        rows => format!(
+            "{rows} of {timed} rows were measured beside other work that held the cores for {:.0}% of the time or more",
+            100.0 * CONTENDED
+        ),
+    };
+    rows + &stolen.unwrap_or_default()
 }
 
 fn environment(run: &Run) -> String {

@@ -2,6 +2,7 @@
 
 mod bootstrap;
 mod clean;
+mod contention;
 mod data;
 mod noise;
 mod quantile;
@@ -12,6 +13,7 @@ mod warm_up;
 
 pub use bootstrap::{Interval, of_median, of_quantile};
 pub use clean::{BadSpan, Dropped, Kept, Span, Ticks};
+pub use contention::{CONTENDED, CROWDED, is_contended, stolen};
 pub use data::{degenerate_share, flags};
 pub use noise::{NOISY, UNUSABLE, drift, floor, halves, spread, verdict};
 pub use quantile::{P90_SAMPLES, P99_SAMPLES, Sorted};

@@ -1,6 +1,6 @@
 //! How different two measurements of the same code come out on this machine, now.
 
-use super::Sorted;
+use super::{CROWDED, Sorted};
 use crate::NoiseVerdict;
 
 /// From this floor on, differences of 3% cannot be seen.
@@ -71,11 +71,11 @@ pub fn drift(rounds: impl IntoIterator<Item = (u32, f64)>) -> f64 {
     if slowest > 0.0 { slowest / fastest - 1.0 } else { 0.0 }
 }
 
-/// What follows from a noise floor and a drift of the sentinel.
-pub fn verdict(floor: f64, drift: f64) -> NoiseVerdict {
+/// What follows from a noise floor, a drift of the sentinel, and the share of rows that were measured beside other work, or of time that was stolen.
+pub fn verdict(floor: f64, drift: f64, taken: f64) -> NoiseVerdict {
     match floor {
         floor if floor >= UNUSABLE => NoiseVerdict::Unusable,
-        floor if floor > NOISY || drift > UNUSABLE => NoiseVerdict::Noisy,
+        floor if floor > NOISY || drift > UNUSABLE || taken > CROWDED => NoiseVerdict::Noisy,
         _ => NoiseVerdict::Quiet,
     }
 }
@@ -135,7 +135,9 @@ mod tests {
     fn the_sentinel_shows_drift() {
         assert_eq!(drift([(0, 100.0), (0, 900.0), (1, 130.0)]), 0.30000000000000004);
         assert_eq!(drift([]), 0.0);
-        assert_eq!(verdict(0.001, 0.5), NoiseVerdict::Noisy);
-        assert_eq!(verdict(0.5, 0.0), NoiseVerdict::Unusable);
+        assert_eq!(verdict(0.001, 0.5, 0.0), NoiseVerdict::Noisy);
+        assert_eq!(verdict(0.001, 0.0, 0.2), NoiseVerdict::Noisy, "times that other work made longer may agree");
+        assert_eq!(verdict(0.001, 0.0, 0.05), NoiseVerdict::Quiet);
+        assert_eq!(verdict(0.5, 0.0, 0.0), NoiseVerdict::Unusable);
     }
 }

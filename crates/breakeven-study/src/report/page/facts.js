@@ -98,6 +98,7 @@ function noiseFacts(run) {
     ["Verdict", h("span", { class: `status ${run.noise.verdict}` }, run.noise.verdict)],
     ["Same code against itself", isNumber(run.noise.floor) ? percentText(run.noise.floor) : "not known"],
     ["Drift of the sentinel", percentText(run.noise.sentinel_drift)],
+    ["Beside other work", run.noise.contention_watched ? plural(run.noise.contended, "row") : "not watched"],
     ["Dropped as throttled", run.noise.throttled > 0 || run.noise.throttling_watched ? plural(run.noise.throttled, "sample") : "not watched"],
     ["Not steady", `${count((cell) => cell.warm_up === "drift")} drifting and ${count((cell) => cell.warm_up === "bimodal")} bimodal of ${plural(timed, "cell")}`],
     ["Ended by budget", `${count((cell) => cell.stop === "budget")} of ${plural(timed, "cell")}`],
