@@ -22,7 +22,7 @@ use measure::{Bench, Sample};
 pub struct Effort {
     /// Repeats of each measurement, and four times as many of short ones; the lower quartile counts.
     pub repeats: usize,
-    /// Sizes grow no further once one run takes this long.
+    /// Sizes grow no further once one run takes this long, because of its size.
     pub longest: Duration,
     /// Largest array, in bytes.
     pub largest_bytes: usize,
@@ -211,6 +211,7 @@ fn class(bench: &Bench<'_>, dispatch: f64, probe: &Probe) -> Result<ClassCurves,
 /// against their bytes.
 fn family(bench: &Bench<'_>, dispatch: f64, sizes: &[usize], of: fn(usize) -> Kernel) -> Result<Family, DeviceError> {
     let (mut by_flops, mut by_bytes, mut mix) = (Vec::new(), Vec::new(), Vec::new());
+    let mut before = None;
     for &size in sizes {
         let kernel = of(size);
         if !is_measured(bench, &kernel) {
@@ -218,17 +219,24 @@ fn family(bench: &Bench<'_>, dispatch: f64, sizes: &[usize], of: fn(usize) -> Ke
         }
         let work = kernel.work();
         let (one, many) = bench.kernel(&kernel, STEPS)?;
-        let at = |size: u64| knot(size as f64, step_seconds(&one, &many) - dispatch, &one);
+        let seconds = step_seconds(&one, &many) - dispatch;
+        let at = |size: u64| knot(size as f64, seconds, &one);
         by_bytes.push(at(work.bytes));
         if work.flops > 0 {
             by_flops.push(at(work.flops));
             mix.push(Knot::new(work.bytes as f64, work.flops as f64));
         }
-        if one.wall >= bench.effort.longest {
+        if follows_size(before.replace(seconds), seconds) && one.wall >= bench.effort.longest {
             break;
         }
     }
     Ok(Family { by_flops: line(by_flops), by_bytes: line(by_bytes), mix: line(mix) })
+}
+
+/// Whether a size takes longer than the one before because it is larger. Where a launch takes long at any size, as on a driver that
+/// computes on the processor, larger sizes would be priced at as many times the smallest one otherwise.
+fn follows_size(before: Option<f64>, seconds: f64) -> bool {
+    before.is_some_and(|before| seconds >= 2.0 * before)
 }
 
 /// What one more step costs: the difference cancels everything that a batch costs once, however that drifts.
@@ -242,4 +250,16 @@ fn line(knots: Vec<Knot>) -> Curve {
 
 fn knot(at: f64, seconds: f64, sample: &Sample) -> Knot {
     Knot { spread: sample.spread, count: sample.count, ..Knot::new(at, seconds.max(SHORTEST)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_grow_until_time_follows_from_them() {
+        assert!(!follows_size(None, 1e-3), "one size says nothing of the next");
+        assert!(!follows_size(Some(9e-4), 1e-3) && !follows_size(Some(1e-3), 1e-9));
+        assert!(follows_size(Some(1e-3), 2e-3));
+    }
 }
