@@ -119,7 +119,7 @@ impl<'a> Set<'a> {
         let maps: Vec<_> = self.parts.into_iter().filter_map(|part| part.map).collect();
         let body = body_of(&maps[0].0.expr)?;
         let members: Vec<Member<'_>> = maps.into_iter().map(|(_, member)| member).collect();
-        let dispatches = vec![map::dispatch(&body, &members)];
+        let dispatches = vec![map::dispatch(&body, &members, self.alone.plan.is_terse)];
         Ok(Planned { plan: Plan { dispatches, ..Plan::default() }, workspace: None, launches })
     }
 }

@@ -56,7 +56,8 @@ pub(super) fn plan(plan: &mut Plan, k: &Map, inputs: Vec<Tensor>, mut outs: Vec<
 
 /// Appends `out[i] = body(inputs[i]..)`.
 pub(super) fn push(plan: &mut Plan, body: &Body, params: &[f64], inputs: Vec<Tensor>, out: Tensor) {
-    plan.dispatches.push(dispatch(body, &[Member::new(params, inputs, out)]));
+    let dispatch = dispatch(body, &[Member::new(params, inputs, out)], plan.is_terse);
+    plan.dispatches.push(dispatch);
 }
 
 /// The map over the slots of a launch.
@@ -66,10 +67,11 @@ pub(super) fn member<'a>(k: &'a Map, inputs: &[usize], out: usize) -> Member<'a>
 }
 
 /// Members of one form, which run `body` without seeing each other.
-pub(super) fn dispatch(body: &Body, members: &[Member<'_>]) -> Dispatch {
+pub(super) fn dispatch(body: &Body, members: &[Member<'_>], is_terse: bool) -> Dispatch {
     let wants: Vec<_> = members.iter().map(Member::wants).collect();
     let (bound, accesses) = bind_members(&wants);
-    let quads = if members.first().is_some_and(|m| m.form.quads) { quads_of(body, members[0].last()) } else { 1 };
+    let by_quads = members.first().is_some_and(|m| m.form.quads) && !is_terse;
+    let quads = if by_quads { quads_of(body, members[0].last()) } else { 1 };
     let mut mains = Vec::new();
     let mut shaders = Vec::new();
     for (member, accesses) in members.iter().zip(&accesses) {
