@@ -56,7 +56,9 @@ impl Trace {
 struct Walk<'a> {
     devices: &'a Snapshot,
     trace: Trace,
-    known: FxHashMap<*const Node, NodeId>,
+    /// By address. The tensors are held: another thread may settle one meanwhile, which frees what it was computed from,
+    /// and a node that is made then must not get an address that is known.
+    known: FxHashMap<*const Node, (NodeId, Tensor)>,
     stack: Vec<Visit>,
 }
 
@@ -80,16 +82,15 @@ impl Walk<'_> {
 
     /// The node of a tensor, unless it has to be looked at first.
     fn find(&mut self, tensor: &Tensor, pin: Option<DeviceId>) -> Result<Option<NodeId>> {
-        if let Some(&id) = self.known.get(&Arc::as_ptr(&tensor.0)) {
-            return Ok(Some(id));
+        if let Some((id, _)) = self.known.get(&Arc::as_ptr(&tensor.0)) {
+            return Ok(Some(*id));
         }
         // Pinning a tensor pins what still has to be computed for it.
         let pin = tensor.0.pin.or(pin);
         let (op, inputs) = match step(tensor, self.devices)? {
             Found::Value(value) => {
                 let id = self.trace.input(tensor, value);
-                self.known.insert(Arc::as_ptr(&tensor.0), id);
-                return Ok(Some(id));
+                return Ok(Some(self.know(tensor.clone(), id)));
             }
             Found::Same(inner) => return self.find(&inner, pin),
             Found::Recipe(op, inputs) => (op, inputs),
@@ -104,8 +105,12 @@ impl Walk<'_> {
         found.reverse();
         let id = self.trace.graph.add_known(op, &found, tensor.spec().clone());
         self.trace.pins.extend(pin.map(|device| (id, device)));
-        self.known.insert(Arc::as_ptr(&tensor.0), id);
-        Some(id)
+        Some(self.know(tensor, id))
+    }
+
+    fn know(&mut self, tensor: Tensor, id: NodeId) -> NodeId {
+        self.known.insert(Arc::as_ptr(&tensor.0), (id, tensor));
+        id
     }
 }
 
@@ -162,5 +167,27 @@ fn step(tensor: &Tensor, devices: &Snapshot) -> Result<Found> {
                 None => Err(value.gone(devices)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Engine;
+
+    #[test]
+    fn an_address_that_is_known_is_not_given_to_a_later_tensor() {
+        let engine = Engine::builder().gpus(false).no_cache().build().expect("the CPU opens");
+        let devices = engine.0.devices.snapshot();
+        let mut walk =
+            Walk { devices: &devices, trace: Trace::default(), known: FxHashMap::default(), stack: Vec::new() };
+        let nodes: Vec<_> = (0..100)
+            .map(|n| {
+                // Nobody else holds it: the allocator is free to give its address to the next one.
+                let tensor = engine.tensor(&[n as f32], [1]);
+                walk.output(&tensor).expect("its value is there")
+            })
+            .collect();
+        assert!(nodes.windows(2).all(|pair| pair[0] < pair[1]), "{nodes:?}");
     }
 }
