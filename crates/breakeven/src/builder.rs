@@ -253,5 +253,6 @@ impl Cache {
 
 /// What measurements depend on besides the devices themselves.
 fn fingerprint(cpu: &Arc<dyn Device>, cores: usize) -> String {
-    format!("{}, {}, {cores} cores, version {}", cpu.info().name, cpu.info().driver, env!("CARGO_PKG_VERSION"))
+    let (version, method) = (env!("CARGO_PKG_VERSION"), calibrate::METHOD);
+    format!("{}, {}, {cores} cores, version {version}, method {method}", cpu.info().name, cpu.info().driver)
 }

@@ -39,6 +39,9 @@ impl Effort {
         Effort { repeats: 15, longest: Duration::from_millis(200), largest_bytes: 256 << 20, trust: Trust::Full };
 }
 
+/// Counted up with every change of what is measured, or how: a profile that an earlier build of the same version kept would price work by figures that
+/// this one would not find.
+pub(crate) const METHOD: u32 = 2;
 /// Kernels that are compiled together: as many threads as drivers compile on.
 const AT_ONCE: usize = 8;
 /// Steps in one segment when the cost of one more of them is measured.
