@@ -1,6 +1,7 @@
 //! Two branches of one graph that two devices could compute at once: one product of large matrices, and many small steps that
 //! depend on each other and cannot be one kernel. What the CPU's branch costs when it is hidden behind the GPU's.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use breakeven::{DType, DeviceId, Engine, HostBytes, Result, Spec, Tensor};
@@ -46,27 +47,33 @@ pub fn all(engine: &Engine, gpu: DeviceId) -> Result<()> {
     let want = [&product(&a, &b).on(DeviceId::HOST), &steps(&x).on(DeviceId::HOST)].map(Tensor::to_vec::<f32>);
     let [product_wanted, steps_wanted] = want;
     let wanted = [product_wanted?, steps_wanted?];
-    let run = |way: &Way| -> Result<()> {
+    let carried_out: Vec<RefCell<Vec<Duration>>> = ways.iter().map(|_| RefCell::default()).collect();
+    let run = |(way, carried_out): (&Way, &RefCell<Vec<Duration>>)| -> Result<()> {
         let branch = |place: Place, tensor: &dyn Fn() -> Tensor| match place {
             Place::Not => None,
             Place::Free => Some(tensor()),
             Place::On(device) => Some(tensor().on(device)),
         };
         let branches = [branch(way.product, &|| product(&a, &b)), branch(way.steps, &|| steps(&x))];
-        engine.run(&branches.iter().flatten().collect::<Vec<_>>())?;
+        let report = engine.run(&branches.iter().flatten().collect::<Vec<_>>())?;
+        carried_out.borrow_mut().push(report.elapsed);
         for (tensor, want) in branches.iter().zip(&wanted).filter_map(|(t, w)| Some((t.as_ref()?, w))) {
             check(way.name, &tensor.to_vec::<f32>()?, want);
         }
         Ok(())
     };
-    ways.iter().try_for_each(&run)?;
-    let mut calls: Vec<_> = ways.iter().map(|way| move || run(way).expect("it was checked")).collect();
+    let all = || ways.iter().zip(&carried_out);
+    all().try_for_each(&run)?;
+    let mut calls: Vec<_> = all().map(|way| move || run(way).expect("it was checked")).collect();
     let mut things: Vec<&mut dyn FnMut()> = calls.iter_mut().map(|call| call as &mut dyn FnMut()).collect();
     let times = stretches(ROUNDS, WARM_UP, &mut things);
+    drop(calls);
     let ms = |samples: &Samples| samples.lower_quartile().as_secs_f64() * 1e3;
-    println!("  a product of {SIDE}^3 and {STEPS} small steps that depend on each other, ms:");
-    for (way, samples) in ways.iter().zip(&times) {
-        println!("    {:<24} {:>8.2}", way.name, ms(samples));
+    println!(
+        "  a product of {SIDE}^3 and {STEPS} small steps that depend on each other, ms, and of it carrying out the plan:"
+    );
+    for ((way, carried_out), samples) in all().zip(&times) {
+        println!("    {:<24} {:>8.2} {:>8.2}", way.name, ms(samples), ms(&Samples::new(carried_out.take())));
     }
     Ok(())
 }

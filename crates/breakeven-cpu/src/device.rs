@@ -190,6 +190,10 @@ impl Device for CpuDevice {
         self.machine.copy(from, to);
     }
 
+    fn copy_beside(&self, from: &[u8], to: &mut [u8]) {
+        self.machine.copy_beside(from, to);
+    }
+
     fn poll(&self, ticket: Ticket) -> Status {
         if ticket.0 < self.tickets().given {
             return Status::Done;

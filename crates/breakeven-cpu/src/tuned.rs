@@ -14,7 +14,8 @@ use crate::team::Team;
 
 /// Names of the numbers in profiles.
 const PART_NS: &str = "part_ns";
-const WAKE_NS: &str = "wake_ns";
+/// What a profile's tuning calls the nanoseconds until all threads of a team that slept are at work.
+pub const WAKE_NS: &str = "wake_ns";
 const COPY_NS: &str = "copy_ns";
 const CODE_NS: &str = "code_ns";
 const STREAM_BYTES: &str = "stream_bytes";

@@ -85,6 +85,15 @@ pub trait Device: Send + Sync + fmt::Debug {
         to.copy_from_slice(from);
     }
 
+    /// As [`Device::copy_on_host`], with other threads than those that compute: what is brought to another device, or from it,
+    /// goes beside what this one does meanwhile.
+    ///
+    /// # Panics
+    /// When there are not as many on both sides.
+    fn copy_beside(&self, from: &[u8], to: &mut [u8]) {
+        self.copy_on_host(from, to);
+    }
+
     /// How a submission stands. Never blocks; makes progress where a driver needs to be asked.
     fn poll(&self, ticket: Ticket) -> Status;
 

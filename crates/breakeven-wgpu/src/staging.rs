@@ -141,7 +141,8 @@ fn write(gpu: &Gpu, bytes: &[u8], buffer: &wgpu::Buffer) -> Result<()> {
     // SAFETY: so many bytes are mapped there for as long as the view lives, wgpu has set them once, and it gives nobody else a
     // view of them meanwhile.
     let to = unsafe { std::slice::from_raw_parts_mut(place.as_ptr(), bytes.len()) };
-    gpu.options.copier.copy(bytes, to);
+    // The bus is slower than memory, so half of the threads fill it, and the others stay with whoever computes.
+    gpu.options.copier.copy_beside(bytes, to);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use breakeven_device::{Deadline, HostBytes};
-use breakeven_exec::{ExecError, Executable, Inputs, Outcome, OutputValue, Running, StageTiming};
+use breakeven_exec::{Inputs, Outcome, OutputValue, StageTiming};
 use breakeven_ir::{Element, Layout, NodeId, Op};
 use breakeven_plan::{Cost, DeviceId, Frozen, OutputPlace, Plan, Policy, Trust};
 
@@ -147,24 +147,6 @@ impl Engine {
         self.compute(tensors, &vec![true; tensors.len()], patience).map(drop)
     }
 
-    /// Start computing `tensor` for the host; `None` when it is there, and when a device failed, which is left to the read that
-    /// follows.
-    pub(crate) fn start(&self, tensor: &Tensor, patience: Patience) -> Result<Option<Pending>> {
-        let devices = self.0.devices.snapshot();
-        if value_of(tensor).is_some_and(|value| value.is_there(&devices)) {
-            return Ok(None);
-        }
-        let Ready { inputs, planned } = match self.prepared(&devices, &[tensor], &[true], None) {
-            Ok(ready) => ready,
-            Err(Failure::Device(_)) => return Ok(None),
-            Err(Failure::Other(error)) => return Err(error),
-        };
-        let executable = planned.lead().executable().clone();
-        let deadline = devices.deadline_of(executable.plan(), patience);
-        let Ok(running) = executable.start(&Engine::inputs(&inputs, &devices), deadline) else { return Ok(None) };
-        Ok(Some(Pending { running, inputs, tensor: tensor.clone(), executable, devices }))
-    }
-
     /// Plan and run, again without a device that failed, until it worked or no device is left.
     fn compute(&self, outputs: &[&Tensor], read: &[bool], patience: Patience) -> Result<Report> {
         self.compute_by(outputs, read, &mut Attempts::at(outputs, patience))
@@ -251,7 +233,7 @@ impl Engine {
     }
 
     /// Gives tensors what was computed for them, and inputs what was brought to devices; the times of the submissions.
-    fn keep_all(
+    pub(crate) fn keep_all(
         &self,
         outcome: Outcome,
         outputs: &[&Tensor],
@@ -270,7 +252,7 @@ impl Engine {
     }
 
     /// The plan for `outputs`, which all outputs of one call of a program have already.
-    fn prepared(
+    pub(crate) fn prepared(
         &self,
         snapshot: &Snapshot,
         outputs: &[&Tensor],
@@ -286,7 +268,7 @@ impl Engine {
         Ok(Ready { inputs: trace.inputs, planned })
     }
 
-    fn inputs(given: &[(NodeId, Arc<Value>)], devices: &Snapshot) -> Inputs {
+    pub(crate) fn inputs(given: &[(NodeId, Arc<Value>)], devices: &Snapshot) -> Inputs {
         let mut inputs = Inputs::default();
         inputs.host.reserve(given.len());
         for (id, value) in given {
@@ -356,12 +338,12 @@ impl Engine {
 
 impl Snapshot {
     /// By when a plan should be carried out.
-    fn deadline_of(&self, plan: &Plan, patience: Patience) -> Deadline {
+    pub(crate) fn deadline_of(&self, plan: &Plan, patience: Patience) -> Deadline {
         patience.deadline(self.predicted(plan))
     }
 
     /// How long a plan takes, where all devices that it runs on were measured.
-    fn predicted(&self, plan: &Plan) -> Option<Cost> {
+    pub(crate) fn predicted(&self, plan: &Plan) -> Option<Cost> {
         let is_measured = |id: DeviceId| self.entry(id).profile.trust != Trust::Builtin;
         plan.decisions.iter().all(|decision| is_measured(decision.device)).then_some(plan.predicted)
     }
@@ -438,43 +420,4 @@ pub(crate) fn value_of(tensor: &Tensor) -> Option<Arc<Value>> {
         }
         _ => None,
     }
-}
-
-/// A computation that was started for a read.
-pub(crate) struct Pending {
-    running: Running,
-    inputs: Vec<(NodeId, Arc<Value>)>,
-    tensor: Tensor,
-    executable: Arc<Executable>,
-    devices: Snapshot,
-}
-
-impl Pending {
-    /// Ends when the tensor has its value; a device that failed is left to the read that follows.
-    pub async fn finish(self, patience: Patience) {
-        let deadline = self.devices.deadline_of(self.executable.plan(), patience);
-        let Pending { running, inputs, tensor, executable, devices } = self;
-        keep(running.watch(deadline).await, &tensor, &inputs, &executable, &devices);
-    }
-
-    /// As [`Pending::finish`], on this thread.
-    pub fn wait(self, patience: Patience) {
-        let deadline = self.devices.deadline_of(self.executable.plan(), patience);
-        let Pending { running, inputs, tensor, executable, devices } = self;
-        keep(running.finish(deadline), &tensor, &inputs, &executable, &devices);
-    }
-}
-
-/// Keeps what a started computation gave, if it gave something.
-fn keep(
-    outcome: std::result::Result<Outcome, ExecError>,
-    tensor: &Tensor,
-    inputs: &[(NodeId, Arc<Value>)],
-    executable: &Executable,
-    devices: &Snapshot,
-) {
-    let Ok(outcome) = outcome else { return };
-    let engine = &tensor.0.engine;
-    engine.report_success(devices, executable);
-    engine.keep_all(outcome, &[tensor], (inputs, executable.plan()), devices);
 }

@@ -43,6 +43,7 @@ mod operators;
 mod ops;
 mod order;
 mod patience;
+mod pending;
 mod planned;
 mod profile_file;
 mod program;

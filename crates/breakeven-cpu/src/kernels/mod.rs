@@ -18,7 +18,8 @@ mod sort;
 mod streams;
 mod transpose;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use breakeven_device::DeviceError;
 use breakeven_ir::{DType, Expr, Item, Kernel, Layout, MatMul, Operand, Precision, Row, RowWise, Unsupported};
@@ -56,6 +57,8 @@ pub(crate) struct Machine {
     lower: OnceLock<Option<Lower>>,
     pub natives: Natives,
     pub team: Team,
+    /// Threads that copy for other devices, beside which the team may compute.
+    pub copiers: Team,
     /// What generated code there is.
     pub code: Arc<CodeLedger>,
     pub tuning: Tuning,
@@ -66,9 +69,6 @@ pub(crate) struct Machine {
     /// The device's memory, for what is kept from launch to launch.
     pub store: Store,
 }
-
-/// Bytes that a thread copies at a time: whole cache lines, so that no two threads write to one.
-const COPIED: usize = 64 << 10;
 
 /// Primitives that an element of a running fold takes as long as.
 const SCAN_FLOPS: f64 = 4.0;
@@ -210,6 +210,7 @@ impl Machine {
             bf16: options.bf16,
             lower: OnceLock::new(),
             natives,
+            copiers: Team::new(team.threads().div_ceil(2), tuning.spins),
             team,
             code,
             tuned: Tuned::new(&tuning),
@@ -248,11 +249,11 @@ impl Machine {
 
     /// How many threads work of so many nanoseconds is shared among. Those that sleep are woken when it is worth that, or when
     /// so much was done without them that it would have been.
-    fn crew(&self, nanoseconds: f64) -> usize {
-        let wanted = self.parts(nanoseconds, self.team.threads()).min(self.team.threads());
-        let awake = self.team.awake(wanted);
+    fn crew(&self, nanoseconds: f64, (team, threads): (&Team, usize)) -> usize {
+        let wanted = self.parts(nanoseconds, threads).min(threads);
+        let awake = team.awake(wanted);
         let wake_ns = self.tuned.wake_ns();
-        if awake == wanted || nanoseconds >= wake_ns || self.team.owes(nanoseconds, wake_ns) { wanted } else { awake }
+        if awake == wanted || nanoseconds >= wake_ns || team.owes(nanoseconds, wake_ns) { wanted } else { awake }
     }
 
     /// Nanoseconds that one thread takes for `kernel`, roughly.
@@ -309,33 +310,29 @@ impl Machine {
     }
 
     /// Calls `work` with ranges that together make `0..units`.
-    fn split(&self, units: usize, nanoseconds: f64, work: impl Fn(std::ops::Range<usize>) + Sync) {
+    fn split(&self, units: usize, nanoseconds: f64, work: impl Fn(Range<usize>) + Sync) {
+        self.split_by((&self.team, self.team.threads()), units, nanoseconds, work);
+    }
+
+    /// As [`Machine::split`], by no more than so many threads of a team.
+    pub fn split_by(
+        &self,
+        (team, threads): (&Team, usize),
+        units: usize,
+        nanoseconds: f64,
+        work: impl Fn(Range<usize>) + Sync,
+    ) {
         // What cannot be shared is often so small that asking who is awake would count.
         if units <= 1 {
             return work(0..units);
         }
-        let threads = self.crew(nanoseconds);
+        let threads = self.crew(nanoseconds, (team, threads));
         let parts = evenly(self.parts(nanoseconds, threads).min(units), threads);
         if threads == 1 || parts <= 1 {
             return work(0..units);
         }
         let edge = |part: usize| (units as u128 * part as u128 / parts as u128) as usize;
-        self.team.run_by(threads, parts, &|part| work(edge(part)..edge(part + 1)));
-    }
-
-    /// Copies bytes, by several threads where that pays.
-    pub fn copy(&self, from: &[u8], to: &mut [u8]) {
-        if from.len() != to.len() || from.len() <= COPIED {
-            return to.copy_from_slice(from);
-        }
-        let pairs: Vec<_> = to.chunks_mut(COPIED).zip(from.chunks(COPIED)).map(Mutex::new).collect();
-        let copy = |pair: &Mutex<(&mut [u8], &[u8])>| {
-            let (to, from) = &mut *pair.lock().unwrap_or_else(PoisonError::into_inner);
-            to.copy_from_slice(from);
-        };
-        // What is copied was mostly written by another device, or is about to be read by one.
-        let nanoseconds = from.len() as f64 * self.tuned.copy_ns();
-        self.split(pairs.len(), nanoseconds, |some| pairs[some].iter().for_each(copy));
+        team.run_by(threads, parts, &|part| work(edge(part)..edge(part + 1)));
     }
 
     /// What `work` gives for each of `units`, in order; each thread makes itself a room for it.

@@ -58,6 +58,11 @@ impl Team {
         self.run_by(self.threads(), parts, work);
     }
 
+    /// Whether a job is under way: another would be done by its caller alone.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::Relaxed)
+    }
+
     /// How many of the first `wanted` threads need not be woken, the caller included.
     pub(crate) fn awake(&self, wanted: usize) -> usize {
         let there = wanted.min(self.hired.load(Ordering::Relaxed) + 1);

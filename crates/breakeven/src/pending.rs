@@ -1,0 +1,94 @@
+//! Computing one tensor for a read that comes later: planned, begun, ended.
+
+use std::result::Result as Outcome;
+use std::sync::Arc;
+
+use breakeven_exec::{self as exec, ExecError, Executable, Running};
+use breakeven_ir::NodeId;
+use breakeven_plan::DeviceId;
+
+use crate::devices::Snapshot;
+use crate::evaluate::{Ready, value_of};
+use crate::failure::Failure;
+use crate::patience::Patience;
+use crate::value::Value;
+use crate::{Engine, Result, Tensor};
+
+/// A computation that is planned and not begun.
+pub(crate) struct Planned {
+    tensor: Tensor,
+    inputs: Vec<(NodeId, Arc<Value>)>,
+    executable: Arc<Executable>,
+    devices: Snapshot,
+}
+
+/// A computation that was begun.
+pub(crate) struct Pending {
+    of: Planned,
+    running: Running,
+}
+
+impl Engine {
+    /// Plans `tensor` for the host; `None` when it is there, and when a device failed, which is left to the read that follows.
+    pub(crate) fn plan_read(&self, tensor: &Tensor) -> Result<Option<Planned>> {
+        let devices = self.0.devices.snapshot();
+        if value_of(tensor).is_some_and(|value| value.is_there(&devices)) {
+            return Ok(None);
+        }
+        match self.prepared(&devices, &[tensor], &[true], None) {
+            Ok(Ready { inputs, planned }) => {
+                let executable = planned.lead().executable().clone();
+                Ok(Some(Planned { tensor: tensor.clone(), inputs, executable, devices }))
+            }
+            Err(Failure::Device(_)) => Ok(None),
+            Err(Failure::Other(error)) => Err(error),
+        }
+    }
+
+    /// As [`Engine::plan_read`], begun.
+    pub(crate) fn start(&self, tensor: &Tensor, patience: Patience) -> Result<Option<Pending>> {
+        Ok(self.plan_read(tensor)?.and_then(|planned| planned.start(patience)))
+    }
+}
+
+impl Planned {
+    /// Brings what is needed to the devices and submits the work; `None` when a device failed.
+    pub fn start(self, patience: Patience) -> Option<Pending> {
+        let deadline = self.devices.deadline_of(self.executable.plan(), patience);
+        let running = self.executable.start(&Engine::inputs(&self.inputs, &self.devices), deadline).ok()?;
+        Some(Pending { of: self, running })
+    }
+
+    /// Seconds that it is predicted to take where all of it runs on other devices than the CPU; `None` otherwise.
+    pub fn seconds_elsewhere(&self) -> Option<f64> {
+        let plan = self.executable.plan();
+        let is_elsewhere = plan.decisions.iter().all(|decision| decision.device != DeviceId::HOST);
+        (is_elsewhere && !plan.decisions.is_empty()).then_some(plan.predicted.seconds)
+    }
+}
+
+impl Pending {
+    /// Ends when the tensor has its value; a device that failed is left to the read that follows.
+    pub async fn finish(self, patience: Patience) {
+        let Pending { of, running } = self;
+        let deadline = of.devices.deadline_of(of.executable.plan(), patience);
+        of.keep(running.watch(deadline).await);
+    }
+
+    /// As [`Pending::finish`], on this thread.
+    pub fn wait(self, patience: Patience) {
+        let Pending { of, running } = self;
+        let deadline = of.devices.deadline_of(of.executable.plan(), patience);
+        of.keep(running.finish(deadline));
+    }
+}
+
+impl Planned {
+    /// Keeps what it gave, if it gave something.
+    fn keep(self, outcome: Outcome<exec::Outcome, ExecError>) {
+        let Ok(outcome) = outcome else { return };
+        let engine = &self.tensor.0.engine;
+        engine.report_success(&self.devices, &self.executable);
+        engine.keep_all(outcome, &[&self.tensor], (&self.inputs, self.executable.plan()), &self.devices);
+    }
+}
