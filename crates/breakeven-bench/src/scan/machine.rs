@@ -10,7 +10,7 @@ use sysinfo::System;
 use super::child::Say;
 use super::clock::Clock;
 use super::link::Link;
-use super::places::{Place, places};
+use super::places::{Place, Sleep, places};
 use super::subject::{Operands, Subject};
 use super::task::{Line, Look};
 use super::{Result, operation};
@@ -106,7 +106,7 @@ fn device(report: &DeviceReport) -> StudyDevice {
 }
 
 fn ceiling(engine: &Engine, place: &Place, clock: &dyn Clock) -> Result<Ceiling> {
-    let is_software = place.name != "cpu" && !place.rests;
+    let is_software = place.sleep == Sleep::None;
     let square = if is_software { SMALL_SQUARE } else { SQUARE };
     let seconds = |name: &str, size: usize| best(engine, place, name, size, clock);
     let product = seconds("matmul", square)?;
