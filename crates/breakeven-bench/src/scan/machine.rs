@@ -151,3 +151,42 @@ fn copy(device: &std::sync::Arc<dyn Device>, clock: &dyn Clock) -> Result<(f64, 
     }
     Ok((COPY as f64 / up, COPY as f64 / down))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// B10: what makes another machine of one that is called the same.
+    #[test]
+    fn b10_another_clock_driver_or_system_is_another_machine() {
+        let gpu = StudyDevice {
+            name: "wgpu:0".to_owned(),
+            device: "NVIDIA H200".to_owned(),
+            backend: "wgpu/vulkan".to_owned(),
+            driver: "580.1".to_owned(),
+            kind: "discrete".to_owned(),
+        };
+        let here = Environment { cores: 2, threads: 2, devices: vec![gpu], ..Environment::default() };
+        let changed = |change: fn(&mut Environment)| {
+            let mut there = here.clone();
+            change(&mut there);
+            there
+        };
+        let others = [
+            changed(|there| there.governor = Some("powersave".to_owned())),
+            changed(|there| there.devices[0].driver = "591.0".to_owned()),
+            changed(|there| there.devices[0].device = "NVIDIA H100".to_owned()),
+            changed(|there| there.devices.clear()),
+            changed(|there| there.kernel = "7.0".to_owned()),
+            changed(|there| there.cpu = "another".to_owned()),
+            changed(|there| there.isa = "avx512".to_owned()),
+            changed(|there| there.cores = 4),
+            changed(|there| there.threads = 1),
+        ];
+        let prints: BTreeSet<String> = others.iter().chain([&here]).map(fingerprint).collect();
+        assert_eq!(prints.len(), others.len() + 1, "each of them is told apart");
+        assert_eq!(fingerprint(&here), fingerprint(&here.clone()));
+    }
+}
