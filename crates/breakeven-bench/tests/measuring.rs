@@ -13,7 +13,7 @@ use breakeven_bench::scan::task::Measure;
 use breakeven_bench::scan::{Clock, OPERATIONS, Operation, Sensors, Suite};
 use breakeven_device::sim::{Fault, SimClock};
 use breakeven_study::folder::Facts;
-use breakeven_study::stats::Kept;
+use breakeven_study::stats::{Kept, flags};
 use breakeven_study::{Copied, Flag, Mode, Sample, Status};
 use simulated::{Simulated, all_measured, engine, engine_on, no_sensors, submissions_of_a_cell, task, with_bench};
 
@@ -29,8 +29,9 @@ fn simulated() -> String {
     engine().0.devices()[1].name.clone()
 }
 
+/// B01: a device that takes 10 us to submit and 5 ms to finish.
 #[test]
-fn a_time_runs_until_the_result_is_there_and_not_until_it_is_submitted() {
+fn b01_a_time_runs_until_the_result_is_there_and_not_until_it_is_submitted() {
     let (facts, samples) = measured(None, &task(Mode::Host, &simulated()));
     assert_eq!(facts.status, Status::Ok, "{:?}", facts.why);
     assert!(samples.len() >= 25);
@@ -40,7 +41,7 @@ fn a_time_runs_until_the_result_is_there_and_not_until_it_is_submitted() {
 }
 
 #[test]
-fn what_the_submission_took_stands_in_a_column_of_its_own() {
+fn b01_what_the_submission_took_stands_in_a_column_of_its_own() {
     let (_, samples) = measured(None, &task(Mode::Host, &simulated()));
     let dispatch: Vec<u64> = samples.iter().filter_map(|sample| sample.dispatch_ns).collect();
     assert!(!dispatch.is_empty());
@@ -198,20 +199,30 @@ fn work_that_nothing_takes_is_a_row_with_the_reason() {
     assert!(of_size(9).iter().all(|(_, facts, _)| facts.status == Status::Ok), "{found:?}");
 }
 
+/// B05: on the CPU of this machine, with results that are read, that are waited for, and that nobody looks at; and a plain loop, which a compiler could
+/// see through.
 #[test]
-fn time_grows_with_the_size_when_a_result_is_used_or_not() {
+fn b05_time_grows_with_the_size_when_a_result_is_used_or_not() {
     let host = breakeven_bench::scan::HostClock::start();
     let engine = Engine::builder().gpus(false).no_cache().build().unwrap();
-    for mode in [Mode::Host, Mode::Upload, Mode::Resident] {
+    let cpu = vec!["cpu".to_owned()];
+    let cases = [Mode::Host, Mode::Upload, Mode::Resident].map(|mode| (mode, cpu.clone()));
+    let mut checksums = BTreeSet::new();
+    for (mode, devices) in cases.into_iter().chain([(Mode::Host, vec!["scalar".to_owned()])]) {
         let mut times = Vec::new();
-        let task = Measure { operation: "add".to_owned(), sizes: vec![1, 1_000_000], ..task(mode, "cpu") };
-        for (_, facts, samples) in all_measured((&engine, &host), None, &task) {
-            assert_eq!(facts.status, Status::Ok, "{:?}", facts.why);
-            assert!(facts.checksum.is_some());
-            times.push(samples.iter().map(|sample| sample.wall_ns).min().unwrap());
+        let sizes = vec![1, 1_000_000];
+        let task = Measure { operation: "add".to_owned(), sizes, devices, ..task(mode, "cpu") };
+        for (cell, facts, samples) in all_measured((&engine, &host), None, &task) {
+            assert_eq!(facts.status, Status::Ok, "{cell}: {:?}", facts.why);
+            checksums.insert((cell.elements, facts.checksum.expect("the output was compared")));
+            let least = samples.iter().map(|sample| sample.wall_ns).min().unwrap();
+            assert_eq!(flags(cell.elements, least as f64, None), [""; 0], "{cell}: {least} ns");
+            times.push(least);
         }
-        assert!(times[1] > 10 * times[0], "{mode}: {times:?}");
+        // Twelve megabytes in less than at a terabyte a second are not moved.
+        assert!(times[1] > 10 * times[0] && times[1] > 12_000, "{mode}: {times:?}");
     }
+    assert_eq!(checksums.len(), 2, "one output for each size, whatever the mode: {checksums:?}");
 }
 
 static CHAIN_WRONG: Operation = Operation {

@@ -48,6 +48,7 @@ fn study(script: &str, folder: &Folder) -> Study {
             deadline_ms: 1000,
             silence_ms: 1500,
             slowed: 0.0,
+            limit: None,
         },
         setting: Setting::default(),
         seed: 1,

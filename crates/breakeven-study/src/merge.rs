@@ -50,10 +50,11 @@ fn with_hardware_names(mut run: Run) -> Run {
     run.cells.iter_mut().for_each(|row| rename(&mut row.cell.device));
     run.ceilings.iter_mut().for_each(|ceiling| rename(&mut ceiling.device));
     for found in &mut run.break_even {
-        // "2 of 8 sizes failed on wgpu:0".
-        let failed = |name: &str| format!("failed on {name}");
+        // "2 of 8 sizes failed on wgpu:0, 1 of 8 sizes would take too long on wgpu:0".
         if let Some(known) = names.get(&found.gpu) {
-            found.verdict = found.verdict.replace(&failed(&found.gpu), &failed(known));
+            for on in [format!(" on {}, ", found.gpu), format!(" on {})", found.gpu)] {
+                found.verdict = found.verdict.replace(&on, &on.replace(&found.gpu, known));
+            }
         }
         [&mut found.cpu, &mut found.gpu].into_iter().for_each(rename);
     }

@@ -38,19 +38,16 @@ pub struct Sample {
 pub enum Flag {
     /// The processor's or the device's clock was lowered meanwhile.
     Throttled = 1,
-    /// The process was off the processor or moved meanwhile, as far as the system tells.
-    Interrupted = 2,
     /// The device's clock gave nothing usable: both marks zero, the second before the first, or a counter that wrapped.
-    BadClock = 4,
+    BadClock = 2,
     /// Taken to warm up.
-    WarmUp = 8,
+    WarmUp = 4,
     /// Taken to see its parts, by a longer way: its parts count, its wall time does not.
-    InParts = 16,
+    InParts = 8,
 }
 
-const FLAGS: [(Flag, &str); 5] = [
+const FLAGS: [(Flag, &str); 4] = [
     (Flag::Throttled, "throttled"),
-    (Flag::Interrupted, "interrupted"),
     (Flag::BadClock, "bad-clock"),
     (Flag::WarmUp, "warm-up"),
     (Flag::InParts, "in-parts"),
@@ -99,7 +96,7 @@ impl FromStr for Flags {
         let unknown = || StudyError::Word {
             text: text.into(),
             what: "set of flags",
-            known: "throttled, interrupted, bad-clock, warm-up, in-parts",
+            known: "throttled, bad-clock, warm-up, in-parts",
         };
         text.split('+').filter(|word| !word.is_empty()).try_fold(Flags::NONE, |flags, word| {
             let flag = FLAGS.iter().find(|(_, name)| *name == word).ok_or_else(unknown)?;

@@ -227,7 +227,8 @@ impl Row {
     fn of(kept: &Kept, cell: &RecordedCell) -> Option<Row> {
         let is_ok = cell.facts.status == Status::Ok;
         let times = Sorted::of_rounds(&kept.rounds()).filter(|_| is_ok);
-        (cell.facts.status != Status::Skipped).then(|| Row {
+        // Of what was not tried, that alone counts which there was no time for.
+        (cell.facts.status != Status::Skipped || cell.facts.is_left_out()).then(|| Row {
             cell: cell.cell.clone(),
             status: cell.facts.status,
             times,
@@ -279,7 +280,7 @@ impl Pair<'_> {
             band: curves.as_ref().and_then(Curves::band),
             gpu_blob: curves.as_ref().and_then(Curves::gpu_blob),
             crossings,
-            verdict: verdict + &self.failures(),
+            verdict: verdict + &self.without_time(),
         }
     }
 
@@ -294,14 +295,20 @@ impl Pair<'_> {
         self.cpu.iter().filter_map(point).collect()
     }
 
-    /// " (2 sizes failed on vulkan:0)", or nothing.
-    fn failures(&self) -> String {
-        let side = |rows: &[&Row]| {
-            let failed = rows.iter().filter(|row| row.status != Status::Ok).count();
-            let device = &rows[0].cell.device;
-            (failed > 0).then(|| format!("{failed} of {} sizes failed on {device}", rows.len()))
+    /// " (2 of 8 sizes failed on vulkan:0)", or nothing. Sizes that a side has no time of are no part of what is found.
+    fn without_time(&self) -> String {
+        let has_failed = |row: &Row| !matches!(row.status, Status::Ok | Status::Skipped);
+        let was_left_out = |row: &Row| row.status == Status::Skipped;
+        let all = [self.said(has_failed, "failed"), self.said(was_left_out, "would take too long")].concat();
+        if all.is_empty() { String::new() } else { format!(" ({})", all.join(", ")) }
+    }
+
+    /// "2 of 8 sizes failed on vulkan:0", for each side that has such rows.
+    fn said(&self, is_meant: fn(&Row) -> bool, what: &str) -> Vec<String> {
+        let side = |rows: &Vec<&Row>| {
+            let count = rows.iter().filter(|row| is_meant(row)).count();
+            (count > 0).then(|| format!("{count} of {} sizes {what} on {}", rows.len(), rows[0].cell.device))
         };
-        let failed: Vec<String> = [side(&self.cpu), side(&self.gpu)].into_iter().flatten().collect();
-        if failed.is_empty() { String::new() } else { format!(" ({})", failed.join(", ")) }
+        [&self.cpu, &self.gpu].into_iter().filter_map(side).collect()
     }
 }

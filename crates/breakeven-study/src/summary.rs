@@ -247,7 +247,7 @@ pub enum Stop {
     /// More samples no longer make it narrower.
     #[serde(rename = "stable noise")]
     StableNoise,
-    /// The time given to the cell was used up.
+    /// The time given to the cell was used up; where it is skipped, there was none for it.
     #[serde(rename = "budget")]
     Budget,
 }

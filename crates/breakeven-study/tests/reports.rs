@@ -296,6 +296,15 @@ fn merged_runs_call_devices_by_interface_and_adapter() -> Result<(), StudyError>
     let markdown = made("markdown", &merged);
     assert!(markdown.contains("dx12 NVIDIA H200") && !markdown.contains("vulkan:0"), "{markdown}");
     assert_eq!(merge(vec![merged.clone()])?, merged, "what has its name keeps it");
+    // Where a verdict names a device, it is that one.
+    let mut told = runs[0].clone();
+    told.break_even[0].verdict =
+        "none in [1, 2]: CPU at every size (1 of 4 sizes failed on vulkan:0, 2 of 4 sizes would take too long on vulkan:0)".into();
+    let renamed = &merge(vec![alone(told)])?.runs[0].break_even[0].verdict;
+    assert!(
+        renamed.ends_with("failed on vulkan NVIDIA H200, 2 of 4 sizes would take too long on vulkan NVIDIA H200)"),
+        "{renamed}"
+    );
     // Two of the same in one machine are told apart.
     let mut twins = runs[0].clone();
     let mut second = twins.manifest.environment.devices[0].clone();

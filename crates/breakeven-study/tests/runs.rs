@@ -79,6 +79,43 @@ fn a_cell_that_is_lost_or_fails_is_told() -> Result<(), StudyError> {
     Ok(())
 }
 
+/// A cell that neither run tried is nobody's loss; one that A alone measured is, and one that B alone did is held against nothing.
+#[test]
+fn what_neither_run_measured_has_no_verdict() -> Result<(), StudyError> {
+    let unsupported = (Verdict::Invalid { why: "unsupported in B: no f64".into() }, 1);
+    let cases = [
+        ("unsupported", Facts::failed(Status::Unsupported, "no f64"), unsupported),
+        ("left-out", Facts::left_out("one call takes 6 s"), (Verdict::Missing, 4)),
+    ];
+    for (name, facts, told) in cases {
+        let whole = run(&format!("all-{name}"), &manifest(), 1.0, 0.02)?;
+        let mut part = run(&format!("some-{name}"), &manifest(), 1.0, 0.02)?;
+        part.cells[1].facts = facts.clone();
+        part.cells[1].samples.clear();
+        let compare = |a, b| compare_runs(a, b, &Rule::default(), false);
+        let both = compare(&part, &part)?;
+        assert_eq!((both.verdicts.len(), both.new.len(), both.exit(&Rule::default()).code()), (2, 0, 0), "{name}");
+        assert!(both.notes[1].starts_with("1 cell was measured in neither run"), "{:?}", both.notes);
+        let more = compare(&part, &whole)?;
+        assert_eq!((more.verdicts.len(), more.new.len(), more.exit(&Rule::default()).code()), (2, 1, 0), "{name}");
+        assert!(more.notes[1].starts_with("1 cell was measured in B alone"), "{:?}", more.notes);
+        let lost = (compare(&whole, &part)?.verdicts[1].1.clone(), code(&whole, &part));
+        assert_eq!(lost, told);
+        // A folder that lost the whole row has lost nothing that was measured.
+        let mut without = part.clone();
+        without.cells.remove(1);
+        assert_eq!((code(&part, &without), code(&without, &part)), (0, 0), "{name}");
+    }
+    let nothing = compare_runs(
+        &run("with", &manifest(), 1.0, 0.02)?,
+        &run("too", &manifest(), 1.0, 0.02)?,
+        &Rule::default(),
+        false,
+    )?;
+    assert_eq!(nothing.notes.len(), 1, "{:?}", nothing.notes);
+    Ok(())
+}
+
 /// B10: another governor, driver or clock is another machine.
 #[test]
 fn b10_runs_of_different_machines_are_not_compared_unless_told() -> Result<(), StudyError> {

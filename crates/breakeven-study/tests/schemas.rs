@@ -79,7 +79,12 @@ fn full(folder: &Folder) -> Result<(), StudyError> {
     for (device, mode, facts) in cells {
         let cell = cell("gelu", 1000, device, mode);
         let id = run.begin(2, &cell)?;
-        let flags = |index| if index == 0 { Flags::NONE.with(Flag::WarmUp).with(Flag::Throttled) } else { Flags::NONE };
+        let flags = |index| match index {
+            0 => Flags::NONE.with(Flag::WarmUp).with(Flag::Throttled),
+            1 => Flags::NONE.with(Flag::InParts),
+            2 => Flags::NONE.with(Flag::BadClock),
+            _ => Flags::NONE,
+        };
         let slow = if device == "auto" { 500 } else { 0 };
         let sample = |index: u32| Sample {
             index,

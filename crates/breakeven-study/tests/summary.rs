@@ -77,6 +77,31 @@ fn failed_operations_earn_no_time() -> Result<(), StudyError> {
     Ok(())
 }
 
+/// What was left out for want of time is neither a failure nor a part of the range in which nothing was found.
+#[test]
+fn sizes_that_were_left_out_are_no_part_of_what_is_found() -> Result<(), StudyError> {
+    let mut cells = gelu();
+    cells[3].1 = Facts::left_out("one call is predicted to take 6 s");
+    cells[3].2.clear();
+    for left_out in [6, 7] {
+        cells[left_out].1 = Facts::left_out("one call took 5 s");
+        cells[left_out].2.clear();
+    }
+    cells[5].1 = Facts::failed(Status::Lost, "the device was lost");
+    let run = summary("left-out", &cells)?;
+    let said = "none in [1,000, 1,000]: CPU at every size (1 of 4 sizes failed on vulkan:0, \
+                1 of 4 sizes would take too long on cpu, 2 of 4 sizes would take too long on vulkan:0)";
+    assert_eq!((run.break_even[0].verdict.as_str(), run.break_even[0].range), (said, [1_000, 1_000]));
+    assert_eq!((run.cells[7].status, run.cells[7].q1_ns), (Status::Skipped, None));
+    cells.iter_mut().filter(|(cell, ..)| cell.device != "cpu").for_each(|(_, facts, samples)| {
+        *facts = Facts::left_out("one call took 5 s");
+        samples.clear();
+    });
+    let nowhere = "no size was measured on both (1 of 4 sizes would take too long on cpu, 4 of 4 sizes would take too long on vulkan:0)";
+    assert_eq!(summary("left-out-everywhere", &cells)?.break_even[0].verdict, nowhere);
+    Ok(())
+}
+
 /// Times that other work made longer may agree with each other, so the floor does not show it.
 #[test]
 fn rows_that_were_measured_beside_other_work_say_so() -> Result<(), StudyError> {

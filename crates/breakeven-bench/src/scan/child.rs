@@ -155,7 +155,9 @@ fn checked<'a>(
 ) -> Result<Cells<'a>> {
     for turn in &mut turns {
         say(Line::Begun { cell: turn.cell.clone() })?;
+        turn.foresee(&subject, &task.effort);
         turn.check(&mut subject, &wanted, bench);
+        turn.look_back(&task.effort);
         if turn.cell.mode == Mode::First && turn.is_open() {
             first::take(turn, bench, task, subject.operands());
         }

@@ -10,7 +10,7 @@ use sysinfo::System;
 use super::child::Say;
 use super::clock::Clock;
 use super::link::Link;
-use super::places::{Place, places};
+use super::places::{Place, Sleep, places};
 use super::subject::{Operands, Subject};
 use super::task::{Line, Look};
 use super::{Result, operation};
@@ -106,7 +106,7 @@ fn device(report: &DeviceReport) -> StudyDevice {
 }
 
 fn ceiling(engine: &Engine, place: &Place, clock: &dyn Clock) -> Result<Ceiling> {
-    let is_software = place.name != "cpu" && !place.rests;
+    let is_software = place.sleep == Sleep::None;
     let square = if is_software { SMALL_SQUARE } else { SQUARE };
     let seconds = |name: &str, size: usize| best(engine, place, name, size, clock);
     let product = seconds("matmul", square)?;
@@ -150,4 +150,43 @@ fn copy(device: &std::sync::Arc<dyn Device>, clock: &dyn Clock) -> Result<(f64, 
         down = down.min(link.read(clock, deadline)?.as_secs_f64());
     }
     Ok((COPY as f64 / up, COPY as f64 / down))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// B10: what makes another machine of one that is called the same.
+    #[test]
+    fn b10_another_clock_driver_or_system_is_another_machine() {
+        let gpu = StudyDevice {
+            name: "wgpu:0".to_owned(),
+            device: "NVIDIA H200".to_owned(),
+            backend: "wgpu/vulkan".to_owned(),
+            driver: "580.1".to_owned(),
+            kind: "discrete".to_owned(),
+        };
+        let here = Environment { cores: 2, threads: 2, devices: vec![gpu], ..Environment::default() };
+        let changed = |change: fn(&mut Environment)| {
+            let mut there = here.clone();
+            change(&mut there);
+            there
+        };
+        let others = [
+            changed(|there| there.governor = Some("powersave".to_owned())),
+            changed(|there| there.devices[0].driver = "591.0".to_owned()),
+            changed(|there| there.devices[0].device = "NVIDIA H100".to_owned()),
+            changed(|there| there.devices.clear()),
+            changed(|there| there.kernel = "7.0".to_owned()),
+            changed(|there| there.cpu = "another".to_owned()),
+            changed(|there| there.isa = "avx512".to_owned()),
+            changed(|there| there.cores = 4),
+            changed(|there| there.threads = 1),
+        ];
+        let prints: BTreeSet<String> = others.iter().chain([&here]).map(fingerprint).collect();
+        assert_eq!(prints.len(), others.len() + 1, "each of them is told apart");
+        assert_eq!(fingerprint(&here), fingerprint(&here.clone()));
+    }
 }

@@ -6,6 +6,7 @@ mod clock;
 mod contention;
 pub mod duel;
 mod first;
+mod limit;
 mod link;
 mod machine;
 mod operation;

@@ -13,9 +13,19 @@ pub struct Place {
     pub name: String,
     /// The device that is forced; `None` leaves it to the engine.
     pub device: Option<DeviceId>,
-    /// Whether it is warmed up at the begin of a turn: clocks are lowered and threads sleep while others have theirs. What is simulated
-    /// or slow anyway does not.
-    pub rests: bool,
+    /// How much it is warmed up at the begin of a turn.
+    pub sleep: Sleep,
+}
+
+/// How far a device goes to sleep while others have their turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sleep {
+    /// Not at all, or it does not matter: what is simulated, or slow anyway.
+    None,
+    /// Threads sleep: the CPU.
+    Light,
+    /// Clocks are lowered: a GPU.
+    Deep,
 }
 
 /// The devices of these names; all that are ready, and the engine's own choice, when there are none.
@@ -26,7 +36,9 @@ pub fn places(engine: &Engine, names: &[String]) -> Result<Vec<Place>> {
     let ready = engine.devices().into_iter().filter(|d| d.state == DeviceState::Ready);
     let mut places: Vec<Place> = ready.map(|report| place(&report)).collect();
     if places.len() > 1 {
-        places.push(automatic());
+        // Work that the engine places is where it sleeps deepest: on no driver made of software, which it never chooses.
+        let deepest = places.iter().map(|place| place.sleep).max().expect("more than one");
+        places.push(automatic(deepest));
     }
     Ok(places)
 }
@@ -46,7 +58,7 @@ pub struct Health {
 
 /// A plain loop on one thread, which is no device.
 pub fn scalar() -> Place {
-    Place { name: SCALAR.to_owned(), device: None, rests: true }
+    Place { name: SCALAR.to_owned(), device: None, sleep: Sleep::Light }
 }
 
 impl Place {
@@ -57,11 +69,10 @@ impl Place {
 
     /// Milliseconds of untimed work before the samples of a turn. The CPU is awake sooner than a GPU, and rounds that cost less are more rounds.
     pub fn warm_up_ms(&self, effort: &Effort) -> u64 {
-        match self.device {
-            _ if !self.rests => 0,
-            Some(DeviceId::HOST) => effort.warm_up_ms / 4,
-            _ if self.is_scalar() => effort.warm_up_ms / 4,
-            _ => effort.warm_up_ms,
+        match self.sleep {
+            Sleep::None => 0,
+            Sleep::Light => effort.warm_up_ms / 4,
+            Sleep::Deep => effort.warm_up_ms,
         }
     }
 
@@ -81,21 +92,25 @@ pub fn names_far(names: &[String]) -> bool {
 fn asked(engine: &Engine, names: &[String]) -> Result<Vec<Place>> {
     let reports = if names_far(names) { engine.devices() } else { Vec::new() };
     let find = |name: &String| match name.as_str() {
-        AUTOMATIC => Ok(automatic()),
+        AUTOMATIC => Ok(automatic(Sleep::Deep)),
         SCALAR => Ok(scalar()),
-        "cpu" => Ok(Place { name: name.clone(), device: Some(DeviceId::HOST), rests: true }),
+        "cpu" => Ok(Place { name: name.clone(), device: Some(DeviceId::HOST), sleep: Sleep::Light }),
         _ => reports.iter().find(|r| r.name == *name).map(place).ok_or_else(|| Error::device(name, &reports)),
     };
     names.iter().map(find).collect()
 }
 
-fn automatic() -> Place {
-    Place { name: AUTOMATIC.to_owned(), device: None, rests: true }
+fn automatic(sleep: Sleep) -> Place {
+    Place { name: AUTOMATIC.to_owned(), device: None, sleep }
 }
 
 fn place(report: &DeviceReport) -> Place {
-    let rests = !matches!(report.info.kind, DeviceKind::Software | DeviceKind::Simulated);
-    Place { name: report.name.clone(), device: Some(report.id), rests }
+    let sleep = match report.info.kind {
+        DeviceKind::Software | DeviceKind::Simulated => Sleep::None,
+        DeviceKind::Cpu => Sleep::Light,
+        _ => Sleep::Deep,
+    };
+    Place { name: report.name.clone(), device: Some(report.id), sleep }
 }
 
 #[cfg(test)]

@@ -135,6 +135,7 @@ pub fn effort(groups: &[Group], total: Duration) -> Effort {
         deadline_ms: 20_000,
         silence_ms: 150_000,
         slowed: 0.0,
+        limit: None,
     }
 }
 

@@ -263,10 +263,27 @@ impl<'a> Subject<'a> {
             let last = reports.into_iter().next_back().expect("several calls");
             return Ok((Sample { wall_ns: clock.nanoseconds_since(begun), ..sum }, last));
         }
-        let stays = matches!(mode, Mode::Resident | Mode::Chain(_) | Mode::Kernel);
-        let result = if stays { self.written(mode, device) } else { placed(self.write_fresh(), device) };
-        let report = self.traced(&result, stays || mode == Mode::Upload)?;
+        let report = self.traced(&self.next(mode, device), stays(mode) || mode == Mode::Upload)?;
         Ok((Sample { wall_ns: clock.nanoseconds_since(begun), ..parts(&report) }, report))
+    }
+
+    /// What the engine predicts for a call; `None` where it predicts nothing: for copies by themselves, and for what it refuses.
+    pub fn predicted(&self, mode: Mode, device: Option<DeviceId>) -> Option<Duration> {
+        if mode == Mode::Copy {
+            return None;
+        }
+        // Several calls are alike.
+        let (calls, result) = match self.operands.parts.first() {
+            Some(part) => (self.operands.calls(), placed(self.on_new(&part.given), device)),
+            None => (1, self.next(mode, device)),
+        };
+        let seconds = calls as f64 * self.engine.explain(&[&result]).ok()?.predicted.seconds;
+        Duration::try_from_secs_f64(seconds).ok().filter(|predicted| *predicted > Duration::ZERO)
+    }
+
+    /// What the next call in `mode` computes.
+    fn next(&self, mode: Mode, device: Option<DeviceId>) -> Tensor {
+        if stays(mode) { self.written(mode, device) } else { placed(self.write_fresh(), device) }
     }
 
     fn traced(&self, result: &Tensor, stays: bool) -> Result<breakeven::Report> {
@@ -341,6 +358,11 @@ impl<'a> Subject<'a> {
 /// How often a mode repeats the operation in one call.
 pub fn times(mode: Mode) -> u32 {
     if let Mode::Chain(times) = mode { times.max(1) } else { 1 }
+}
+
+/// Whether operands and result stay on the device.
+fn stays(mode: Mode) -> bool {
+    matches!(mode, Mode::Resident | Mode::Chain(_) | Mode::Kernel)
 }
 
 fn placed(tensor: Tensor, device: Option<DeviceId>) -> Tensor {

@@ -90,6 +90,18 @@ pub struct Effort {
     pub slowed: f64,
     /// Milliseconds that a child may say nothing: drivers, compilers and calibration come before its first word.
     pub silence_ms: u64,
+    /// The longest call that there is time for: cells whose calls take longer are left out. None leaves out nothing.
+    #[serde(default)]
+    pub limit: Option<Limit>,
+}
+
+/// The longest call that a study has time for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// Milliseconds of the call.
+    pub call_ms: u64,
+    /// Seconds of the study from which that follows.
+    pub study_s: u64,
 }
 
 /// What of the command line concerns the engine.

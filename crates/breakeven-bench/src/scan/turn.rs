@@ -11,6 +11,7 @@ use breakeven_study::{Cell, Copied, Flag, Flags, Mode, Pool, Sample, Status, Sto
 use super::child::Bench;
 use super::clock::Clock;
 use super::contention::Waited;
+use super::limit::Known;
 use super::places::Place;
 use super::subject::{References, Subject, times};
 use super::task::Effort;
@@ -29,6 +30,8 @@ pub struct Turn {
     failed: u64,
     /// How long threads waited for a core in its turns.
     waited: Waited,
+    /// What the last of its first calls took: nothing was compiled for it any more.
+    took: Option<Duration>,
 }
 
 /// What an engine and a device's pool did so far.
@@ -57,12 +60,30 @@ impl Turn {
     /// Of a cell that was not tried yet.
     pub fn new(cell: Cell, place: Place) -> Turn {
         let waited = Waited::default();
-        Turn { place, samples: Vec::new(), cell, facts: Facts::of(Status::Ok), failed: 0, waited }
+        Turn { place, samples: Vec::new(), cell, facts: Facts::of(Status::Ok), failed: 0, waited, took: None }
     }
 
     /// Whether it still gets turns.
     pub fn is_open(&self) -> bool {
         self.facts.status == Status::Ok && self.facts.stop.is_none()
+    }
+
+    /// Leaves the cell out where the engine predicts a longer call than there is time for; nothing runs.
+    pub fn foresee(&mut self, subject: &Subject<'_>, effort: &Effort) {
+        let Some(limit) = effort.limit.filter(|_| !self.place.is_scalar()) else { return };
+        let Some(predicted) = subject.predicted(self.cell.mode, self.place.device) else { return };
+        if let Some(why) = limit.refuses(predicted, Known::Predicted, effort) {
+            self.facts = Facts { predicted_ns: Some(predicted.as_secs_f64() * 1e9), ..Facts::left_out(why) };
+        }
+    }
+
+    /// Leaves the cell out where its first calls took longer than there is time for.
+    pub fn look_back(&mut self, effort: &Effort) {
+        let Some((limit, took)) = effort.limit.zip(self.took).filter(|_| self.is_open()) else { return };
+        if let Some(why) = limit.refuses(took, Known::Taken, effort) {
+            let Facts { status, why, stop, .. } = Facts::left_out(why);
+            self.facts = Facts { status, why, stop, ..self.facts.clone() };
+        }
     }
 
     /// The first calls: the result is compared with what is wanted, and what ran is put down. Nothing of it is a sample.
@@ -71,7 +92,9 @@ impl Turn {
             return;
         }
         let (mode, device) = (self.cell.mode, self.place.device);
+        let begun = bench.clock.now();
         let computed = if self.place.is_scalar() { subject.compute_plainly() } else { subject.compute(mode, device) };
+        self.took = Some(bench.clock.since(begun));
         let got = match computed {
             Ok(got) => got,
             Err(error) => return self.end(&error, bench.engine),
@@ -91,7 +114,10 @@ impl Turn {
             return;
         }
         match subject.call_in_parts(mode, device, bench.clock) {
-            Ok((_, report)) => self.put_down(&report, subject.operands().calls() as u64, bench.engine),
+            Ok((sample, report)) => {
+                self.took = Some(Duration::from_nanos(sample.wall_ns));
+                self.put_down(&report, subject.operands().calls() as u64, bench.engine);
+            }
             Err(error) => return self.end(&error, bench.engine),
         }
         if mode == Mode::Copy {
@@ -180,8 +206,8 @@ impl Turn {
             }
             index += 1;
         }
-        // One call at least; the others only as long as there is time for all cells of the size together.
-        let end = clock.now() + Duration::from_millis(effort.budget_ms);
+        // One call at least; the others only as long as there is time in a round for all cells of the size together.
+        let end = clock.now() + Duration::from_millis(effort.budget_ms) / effort.rounds.max(1);
         let mut calls = u64::from(index);
         for index in (0..effort.block).take_while(|index| *index == 0 || effort.budget_ms == 0 || clock.now() < end) {
             calls += 1;

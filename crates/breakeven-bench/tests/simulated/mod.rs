@@ -78,6 +78,7 @@ pub fn task(mode: Mode, device: &str) -> Measure {
             deadline_ms: 5000,
             silence_ms: 5000,
             slowed: 0.0,
+            limit: None,
         },
         setting: Setting::default(),
     }

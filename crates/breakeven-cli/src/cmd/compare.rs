@@ -123,7 +123,8 @@ impl Compare {
         // Nothing that could be held against is no proof of anything.
         let is_empty = comparison.verdicts.is_empty();
         let exit = exit.and(if is_empty { Exit::Inconclusive } else { Exit::Ok });
-        let nothing = is_empty.then(|| format!("{} has no finished cell, so nothing is compared", a.display()));
+        let nothing =
+            is_empty.then(|| format!("{} has no finished cell that was measured, so nothing is compared", a.display()));
         let Comparison { verdicts, notes, is_confirmed, .. } = comparison;
         let notes = [notes, broken, nothing.into_iter().chain(how).collect()].concat();
         Ok(Found { verdicts, notes, exit, is_confirmed })

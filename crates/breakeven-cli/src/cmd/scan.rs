@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use breakeven::Settings;
-use breakeven_bench::scan::preset::{Filter, Preset, effort, groups};
+use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups};
 use breakeven_bench::scan::study::{Progress, Seen, Study, look, nearer, run};
-use breakeven_bench::scan::task::{Setting, Task};
+use breakeven_bench::scan::task::{Effort, Limit, Setting, Task};
 use breakeven_bench::scan::{HostClock, child, fingerprint};
 use breakeven_study::folder::{Event, RunWriter, read};
 use breakeven_study::verdict::Exit;
@@ -124,7 +124,8 @@ impl Scan {
         let left = self.total().saturating_sub(begun.elapsed());
         let near = nearer(&study.groups, &read(writer.path())?);
         if !near.is_empty() && left > Duration::from_secs(2) {
-            study = Study { effort: effort(&near, left), groups: near, ..study };
+            let effort = Effort { limit: study.effort.limit, ..effort(&near, left) };
+            study = Study { effort, groups: near, ..study };
             bar.line.set_length(study.groups.len() as u64);
             incomplete += run(&study, &mut writer, &stopped, &mut |progress| bar.show(&progress))?;
         }
@@ -136,23 +137,15 @@ impl Scan {
         let files = all(&summary, &folder)?;
         // Of the whole folder: a run that was gone on with is no better than what it had before.
         let outcome = Outcome::of(&read(&folder)?.cells);
-        let Outcome { cells, failed, .. } = outcome;
+        let Outcome { cells, failed, left_out, .. } = outcome;
         let nowhere = outcome.nowhere();
         if as_json {
             println!(
                 "{}",
-                json!({ "folder": folder, "cells": cells, "failed": failed, "nowhere": nowhere, "incomplete": incomplete, "stopped": stopped() })
+                json!({ "folder": folder, "cells": cells, "failed": failed, "left_out": left_out, "nowhere": nowhere, "incomplete": incomplete, "stopped": stopped() })
             );
         } else {
-            println!("{cells} cells, {failed} of them failed; {incomplete} operations are incomplete");
-            if cells == 0 && !stopped() {
-                println!(
-                    "nothing was measured: the devices that are asked for have none of the ways of calling that are asked for"
-                );
-            }
-            if nowhere > 0 {
-                println!("{nowhere} sizes of operations could be measured nowhere: their rows say why");
-            }
+            outcome.say(incomplete, stopped());
             say(&summary, &files);
         }
         if stopped() {
@@ -176,14 +169,21 @@ impl Scan {
         Duration::from_secs(self.seconds.unwrap_or(usual))
     }
 
+    /// A quick study keeps to its time, and leaves out what takes too long for it; of other presets each size is wanted.
+    fn effort(&self, groups: &[Group]) -> Effort {
+        // A part is left for sizes near what is found.
+        let effort = effort(groups, self.total().mul_f64(0.8));
+        let limit = (self.preset() == Preset::Quick).then(|| Limit::of(&effort, self.total()));
+        Effort { limit, ..effort }
+    }
+
     fn study(&self) -> anyhow::Result<Study> {
         let (operations, sizes, dtypes) = (self.only.clone(), self.sizes.clone(), self.dtype.clone());
         let groups = groups(self.preset(), &Filter { operations, sizes, dtypes, modes: self.mode.clone() })?;
         let setting =
             Setting { threads: self.threads, software: self.software, backend: self.backend.clone(), simulated: false };
         let (program, arguments) = (this_program()?, vec!["scan-child".to_owned()]);
-        // A part is left for sizes near what is found.
-        let effort = effort(&groups, self.total().mul_f64(0.8));
+        let effort = self.effort(&groups);
         let (devices, seen) = (self.device.clone(), Vec::new());
         // The claims of those reports are about plain loops.
         let scalar = devices.is_empty() && self.preset() == Preset::Seeds;

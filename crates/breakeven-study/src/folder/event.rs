@@ -157,6 +157,16 @@ impl Facts {
         Facts { why: Some(why.into()), ..Facts::of(status) }
     }
 
+    /// A cell for which there was no time; nothing is wrong with it.
+    pub fn left_out(why: impl Into<String>) -> Facts {
+        Facts { stop: Some(Stop::Budget), ..Facts::failed(Status::Skipped, why) }
+    }
+
+    /// Whether there was no time for it.
+    pub fn is_left_out(&self) -> bool {
+        self.status == Status::Skipped && self.stop == Some(Stop::Budget)
+    }
+
     /// A cell that ended with `status`, of which nothing else is known.
     pub fn of(status: Status) -> Facts {
         Facts {

@@ -25,8 +25,6 @@ pub struct Kept {
 pub struct Dropped {
     /// A clock was lowered meanwhile.
     pub throttled: u64,
-    /// The process was interrupted.
-    pub interrupted: u64,
     /// Taken to warm up, or before the times of their round had settled.
     pub warm_up: u64,
     /// The wall time is zero, or longer than half a year.
@@ -38,7 +36,7 @@ pub struct Dropped {
 impl Dropped {
     /// Samples that were dropped as a whole.
     pub fn samples(&self) -> u64 {
-        self.throttled + self.interrupted + self.warm_up + self.impossible
+        self.throttled + self.warm_up + self.impossible
     }
 }
 
@@ -46,7 +44,7 @@ impl Kept {
     /// Drops from `samples` what does not count. If nothing but throttled samples is there, they are kept and `dropped` counts none:
     /// a result with a warning is more than no result.
     pub fn of(samples: &[Sample]) -> Kept {
-        let strict = Kept::unless(samples, &[Flag::Throttled, Flag::Interrupted, Flag::WarmUp]);
+        let strict = Kept::unless(samples, &[Flag::Throttled, Flag::WarmUp]);
         if strict.samples.is_empty() { Kept::unless(samples, &[Flag::WarmUp]) } else { strict }
     }
 
@@ -136,7 +134,6 @@ impl Dropped {
         }
         match flags.iter().find(|flag| sample.flags.has(**flag))? {
             Flag::Throttled => Some(&mut self.throttled),
-            Flag::Interrupted => Some(&mut self.interrupted),
             Flag::WarmUp => Some(&mut self.warm_up),
             Flag::BadClock | Flag::InParts => None,
         }
@@ -203,14 +200,13 @@ mod tests {
         let kept = Kept::of(&[
             sample(10, None),
             sample(11, Some(Flag::Throttled)),
-            sample(12, Some(Flag::Interrupted)),
             sample(13, Some(Flag::WarmUp)),
             sample(0, None),
             sample(u64::MAX, None),
         ]);
         assert_eq!(kept.wall_ns(), [10.0]);
-        let dropped = Dropped { throttled: 1, interrupted: 1, warm_up: 1, impossible: 2, kernel_times: 0 };
-        assert_eq!((kept.dropped, dropped.samples()), (dropped, 5));
+        let dropped = Dropped { throttled: 1, warm_up: 1, impossible: 2, kernel_times: 0 };
+        assert_eq!((kept.dropped, dropped.samples()), (dropped, 4));
     }
 
     /// Rounds of five samples each, every fifth of which is taken for its parts after it.

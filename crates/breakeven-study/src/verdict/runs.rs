@@ -16,9 +16,9 @@ use crate::{Cell, Status, StudyDevice, StudyError};
 /// What comparing two runs found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// A verdict for each cell of A, in order.
+    /// A verdict for each cell that A tried, in order.
     pub verdicts: Vec<(Cell, Verdict)>,
-    /// Cells that only B has.
+    /// Cells that B alone tried.
     pub new: Vec<Cell>,
     /// What the two runs may differ by without any change; `None` if nothing tells.
     pub floor: Option<f64>,
@@ -70,8 +70,8 @@ pub fn compare_runs(a: &Recorded, b: &Recorded, rule: &Rule, across_machines: bo
         return Err(StudyError::Mixed(mismatch(a, b)));
     }
     let of_b: BTreeMap<&Cell, &RecordedCell> = b.cells.iter().map(|cell| (&cell.cell, cell)).collect();
-    let found: Vec<(&Cell, Found)> =
-        a.cells.iter().map(|cell| (&cell.cell, found(cell, of_b.get(&cell.cell)))).collect();
+    let tried = a.cells.iter().filter(|cell| was_tried(cell));
+    let found: Vec<(&Cell, Found)> = tried.map(|cell| (&cell.cell, found(cell, of_b.get(&cell.cell)))).collect();
     let is_enough = |change: &&Change| change.blocks >= rule.least_blocks;
     let enough = found.iter().filter_map(|(_, found)| found.as_ref().ok().filter(is_enough));
     let changes: Vec<f64> = enough.map(|change| change.ratio.ln()).collect();
@@ -88,18 +88,49 @@ pub fn compare_runs(a: &Recorded, b: &Recorded, rule: &Rule, across_machines: bo
     if let Some(floor) = floors.largest().filter(|floor| *floor >= UNUSABLE) {
         doubt_all(&mut verdicts, floor);
     }
-    let is_new = |cell: &&RecordedCell| a.cells.iter().all(|of_a| of_a.cell != cell.cell);
-    let mut notes = vec![floors.said(&rule)];
+    let coverage = Coverage::of(a, b);
+    let mut notes: Vec<String> = std::iter::once(floors.said(&rule)).chain(coverage.said()).collect();
     if !is_same_machine {
         notes.push(format!("measured on different machines: {}", differences(a, b).join("; ")));
     }
-    Ok(Comparison {
-        verdicts,
-        new: b.cells.iter().filter(is_new).map(|cell| cell.cell.clone()).collect(),
-        floor: floors.largest(),
-        notes,
-        is_confirmed: false,
-    })
+    Ok(Comparison { verdicts, new: coverage.new, floor: floors.largest(), notes, is_confirmed: false })
+}
+
+/// Whether the cell was more than a row that says why it is not measured: what a device does not offer, or what there was no time for.
+fn was_tried(cell: &RecordedCell) -> bool {
+    !matches!(cell.facts.status, Status::Unsupported | Status::Skipped)
+}
+
+/// What is held against nothing.
+struct Coverage {
+    /// Cells that B alone tried.
+    new: Vec<Cell>,
+    /// How many cells no run tried.
+    neither: usize,
+}
+
+impl Coverage {
+    fn of(a: &Recorded, b: &Recorded) -> Coverage {
+        let all: BTreeSet<&Cell> = a.cells.iter().chain(&b.cells).map(|cell| &cell.cell).collect();
+        let tried = |run: &'_ Recorded| -> BTreeSet<Cell> {
+            run.cells.iter().filter(|cell| was_tried(cell)).map(|cell| cell.cell.clone()).collect()
+        };
+        let (of_a, of_b) = (tried(a), tried(b));
+        let neither = all.len() - of_a.union(&of_b).count();
+        Coverage { new: of_b.difference(&of_a).cloned().collect(), neither }
+    }
+
+    /// In sentences.
+    fn said(&self) -> Vec<String> {
+        let cells = |count: usize| if count == 1 { "1 cell was".to_string() } else { format!("{count} cells were") };
+        let said =
+            |count: usize, where_to: &str| (count > 0).then(|| format!("{} measured in {where_to}", cells(count)));
+        let why = "neither run, as their rows say: a device does not offer them, or there was no time for them";
+        [said(self.neither, why), said(self.new.len(), "B alone, and are held against nothing")]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
 }
 
 /// What differs between the machines of two runs, one sentence for each thing.
@@ -148,7 +179,8 @@ fn floor_of(run: &Recorded) -> Option<f64> {
 type Found = Result<Change, Verdict>;
 
 fn found(a: &RecordedCell, b: Option<&&RecordedCell>) -> Found {
-    let Some(b) = b else { return Err(Verdict::Missing) };
+    // What there was no time for any more is lost, and not wrong.
+    let Some(b) = b.filter(|b| !b.facts.is_left_out()) else { return Err(Verdict::Missing) };
     for (name, cell) in [("A", a), ("B", b)] {
         if cell.facts.status != Status::Ok {
             let why = cell.facts.why.as_deref().unwrap_or("without a reason");

@@ -12,7 +12,9 @@ pub struct Outcome {
     pub cells: usize,
     /// Those that went wrong. What a device does not offer is no failure.
     pub failed: usize,
-    /// For each size of an operation, whether any device measured it.
+    /// Those that there was no time for, which is no failure either.
+    pub left_out: usize,
+    /// For each size of an operation that was not left out, whether any device measured it.
     measured: BTreeMap<(String, String, u64), bool>,
 }
 
@@ -20,21 +22,45 @@ impl Outcome {
     /// Counts `cells`.
     pub fn of(cells: &[RecordedCell]) -> Outcome {
         let mut measured = BTreeMap::<_, bool>::new();
-        let mut failed = 0;
+        let (mut failed, mut left_out) = (0, 0);
         for RecordedCell { cell, facts, .. } in cells {
+            if facts.is_left_out() {
+                left_out += 1;
+                continue;
+            }
             let size = (cell.operation.clone(), cell.dtype.clone(), cell.elements);
             *measured.entry(size).or_default() |= !matches!(facts.status, Status::Unsupported | Status::Skipped);
             failed += usize::from(!matches!(facts.status, Status::Ok | Status::Unsupported | Status::Skipped));
         }
-        Outcome { cells: cells.len(), failed, measured }
+        Outcome { cells: cells.len(), failed, left_out, measured }
     }
 
-    /// What was asked for and no device takes is not covered by what was measured.
+    /// What was asked for and no device takes is not covered by what was measured; nor is anything where there was no time for any of it.
     pub fn exit(&self) -> Exit {
         match self.failed {
-            0 if self.nowhere() == 0 && self.cells > 0 => Exit::Ok,
+            0 if self.nowhere() == 0 && self.cells > self.left_out => Exit::Ok,
             0 => Exit::CoverageLost,
             _ => Exit::Failed,
+        }
+    }
+
+    /// For a reader of the terminal.
+    pub fn say(&self, incomplete: usize, is_stopped: bool) {
+        let Outcome { cells, failed, left_out, .. } = self;
+        println!("{cells} cells, {failed} of them failed; {incomplete} operations are incomplete");
+        if *cells == 0 && !is_stopped {
+            println!(
+                "nothing was measured: the devices that are asked for have none of the ways of calling that are asked for"
+            );
+        }
+        if *left_out > 0 {
+            println!(
+                "{left_out} cells were left out, since a call of theirs takes too long for the time of the study: their rows say what would measure them"
+            );
+        }
+        let nowhere = self.nowhere();
+        if nowhere > 0 {
+            println!("{nowhere} sizes of operations could be measured nowhere: their rows say why");
         }
     }
 
@@ -53,14 +79,24 @@ mod tests {
 
     use super::*;
 
+    fn row(device: &str, elements: u64, facts: Facts) -> RecordedCell {
+        let (operation, shape, dtype) = ("relu".to_owned(), elements.to_string(), "f32".to_owned());
+        let cell = Cell { operation, elements, shape, dtype, device: device.to_owned(), mode: Mode::Host };
+        RecordedCell { cell, facts, samples: Vec::new() }
+    }
+
     fn exit(done: &[(&str, u64, Status)]) -> Exit {
-        let row = |(device, elements, status): &(&str, u64, Status)| {
-            let (operation, shape, dtype) = ("relu".to_owned(), elements.to_string(), "f32".to_owned());
-            let device = (*device).to_owned();
-            let cell = Cell { operation, elements: *elements, shape, dtype, device, mode: Mode::Host };
-            RecordedCell { cell, facts: Facts::of(*status), samples: Vec::new() }
-        };
+        let row = |(device, elements, status): &(&str, u64, Status)| row(device, *elements, Facts::of(*status));
         Outcome::of(&done.iter().map(row).collect::<Vec<_>>()).exit()
+    }
+
+    #[test]
+    fn what_there_was_no_time_for_is_counted_and_no_loss() {
+        let outcome =
+            Outcome::of(&[row("cpu", 1000, Facts::of(Status::Ok)), row("cpu", 2000, Facts::left_out("no time"))]);
+        assert_eq!((outcome.left_out, outcome.nowhere(), outcome.exit()), (1, 0, Exit::Ok));
+        let nothing = Outcome::of(&[row("cpu", 2000, Facts::left_out("no time"))]);
+        assert_eq!((nothing.left_out, nothing.failed, nothing.exit()), (1, 0, Exit::CoverageLost));
     }
 
     #[test]

@@ -1,0 +1,108 @@
+//! Which cells a study has no time for: a call of theirs takes longer than its time allows.
+//!
+//! A cell is left out, and not its whole size: what is far slower than another device says so by being left out, and the other one is measured.
+
+use std::time::Duration;
+
+use breakeven_study::units::time;
+
+use super::task::{Effort, Limit};
+
+/// Calls of a cell in a round at least: one that wakes, one that is timed, one that is taken apart.
+const CALLS: u64 = 3;
+/// How many times the time of its size a cell may take: most cells take far less than theirs.
+const TIMES: u64 = 4;
+/// Calls take more or less than is predicted for them.
+const MARGIN: f64 = 1.1;
+
+/// How it is known what a call takes.
+#[derive(Clone, Copy)]
+pub enum Known {
+    /// By what the engine predicts.
+    Predicted,
+    /// By a call.
+    Taken,
+}
+
+impl Limit {
+    /// What a study of so long has time for that spends `effort` on each size.
+    pub fn of(effort: &Effort, study: Duration) -> Limit {
+        let calls = CALLS * u64::from(effort.rounds.max(1));
+        Limit { call_ms: (TIMES * effort.budget_ms / calls).max(1), study_s: study.as_secs().max(1) }
+    }
+
+    /// Why a cell is left out of which one call takes so long; `None` where there is time for it.
+    pub fn refuses(self, call: Duration, known: Known, effort: &Effort) -> Option<String> {
+        let limit = Duration::from_millis(self.call_ms);
+        let takes = match known {
+            Known::Predicted => "is predicted to take",
+            Known::Taken => "took",
+        };
+        let said = |duration: Duration| time(duration.as_secs_f64() * 1e9);
+        let deadline = Duration::from_millis(effort.deadline_ms);
+        let way = if call > deadline {
+            format!("a call may not take longer than {} in any study", said(deadline))
+        } else {
+            format!("--seconds {}, fewer operations and sizes, or --seeds would measure it", self.seconds_for(call))
+        };
+        let why =
+            || format!("one call {takes} {}, and this study has time for calls of {}: {way}", said(call), said(limit));
+        (call > limit).then(why)
+    }
+
+    /// Seconds of a study that has time for such a call, in two digits.
+    fn seconds_for(self, call: Duration) -> u64 {
+        let wanted = MARGIN * self.study_s as f64 * call.as_secs_f64() * 1e3 / self.call_ms as f64;
+        let digits = 10f64.powf((wanted.log10().floor() - 1.0).max(0.0));
+        ((wanted / digits).ceil() * digits) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::preset::{Filter, Preset, effort, groups};
+    use super::*;
+
+    /// Of a quick study of so many seconds.
+    fn of_study(seconds: u64) -> (Effort, Limit) {
+        let study = Duration::from_secs(seconds);
+        let effort = effort(&groups(Preset::Quick, &Filter::default()).unwrap(), study.mul_f64(0.8));
+        (effort, Limit::of(&effort, study))
+    }
+
+    fn refused(seconds: u64, call_ms: u64) -> Option<String> {
+        let (effort, limit) = of_study(seconds);
+        limit.refuses(Duration::from_millis(call_ms), Known::Predicted, &effort)
+    }
+
+    #[test]
+    fn a_cell_takes_no_more_than_four_times_the_time_of_its_size() {
+        let (effort, limit) = of_study(55);
+        let least = 3 * u64::from(effort.rounds) * limit.call_ms;
+        assert!((3 * effort.budget_ms..=4 * effort.budget_ms).contains(&least), "{limit:?} of {effort:?}");
+        assert_eq!((refused(55, 17), refused(55, 300)), (None, None));
+        assert!(refused(55, 540).is_some() && refused(20, 300).is_some());
+    }
+
+    #[test]
+    fn the_seconds_that_are_named_are_enough_and_no_more_than_a_quarter_too_many() {
+        for call_ms in [400, 6_391, 19_900] {
+            let why = refused(55, call_ms).unwrap();
+            let seconds: u64 = why.split("--seconds ").nth(1).unwrap().split(',').next().unwrap().parse().unwrap();
+            assert_eq!(refused(seconds, call_ms), None, "{why}");
+            assert!(refused(seconds * 4 / 5, call_ms).is_some(), "{why}");
+        }
+    }
+
+    #[test]
+    fn why_is_told_in_a_sentence() {
+        let effort = Effort { deadline_ms: 20_000, ..of_study(55).0 };
+        let limit = Limit { call_ms: 350, study_s: 55 };
+        let said = |seconds, known| limit.refuses(Duration::from_secs(seconds), known, &effort).unwrap();
+        assert_eq!(
+            said(7, Known::Taken),
+            "one call took 7 s, and this study has time for calls of 350 ms: --seconds 1300, fewer operations and sizes, or --seeds would measure it"
+        );
+        assert!(said(30, Known::Predicted).ends_with("a call may not take longer than 20 s in any study"));
+    }
+}
