@@ -8,7 +8,7 @@ use breakeven_conformance::{Support, survey};
 use breakeven_cpu::Isa;
 use breakeven_device::Device;
 use breakeven_wgpu::Limits;
-use devices::{cpu, gpu, sim};
+use devices::{cpu, gpu, opengl, sim};
 
 const WRITE: &str = "BREAKEVEN_WRITE_SUPPORT";
 
@@ -21,9 +21,10 @@ fn devices() -> Vec<(&'static str, Box<dyn Device>)> {
         ("lavapipe", gpu("llvmpipe", Limits::Adapter)),
         ("SwiftShader", gpu("SwiftShader", Limits::Adapter)),
         ("SwiftShader at WebGPU limits", gpu("SwiftShader", Limits::WebGpuDefault)),
+        ("Mesa's OpenGL", opengl()),
     ];
     let named = |column: &str, name: &str| match column {
-        "lavapipe" => name.contains("llvmpipe"),
+        "lavapipe" | "Mesa's OpenGL" => name.contains("llvmpipe"),
         column if column.starts_with("SwiftShader") => name.contains("SwiftShader"),
         _ => true,
     };

@@ -160,6 +160,11 @@ impl Flight {
         }
     }
 
+    /// Whether a thread copies what was read by it, for as long as that takes.
+    pub fn is_landing(&self, ticket: Ticket) -> bool {
+        self.pending.get(&ticket.0).is_some_and(|submission| !submission.index_is_open())
+    }
+
     /// Timing of an ended submission.
     pub fn timing(&self, ticket: Ticket) -> Timing {
         self.ended.get(&ticket.0).and_then(|r| r.clone().ok()).unwrap_or_default()

@@ -68,6 +68,11 @@ impl Engine {
         self.read_by(tensor, &mut Attempts::at(&[tensor], patience))
     }
 
+    /// As [`Engine::read`], after attempts that were made already.
+    pub(crate) fn read_after(&self, tensor: &Tensor, attempts: &mut Attempts) -> Result<(Arc<Value>, HostBytes)> {
+        self.keep_small(tensor).unwrap_or_else(|| self.read_by(tensor, attempts))
+    }
+
     fn read_by(&self, tensor: &Tensor, attempts: &mut Attempts) -> Result<(Arc<Value>, HostBytes)> {
         loop {
             let devices = attempts.devices(self);

@@ -155,6 +155,21 @@ impl Attempts {
 }
 
 impl Engine {
+    /// All calls to come should know of a device that failed at something whose result is computed again where it is read.
+    pub(crate) fn note_failure(&self, devices: &Snapshot, failure: Failure) {
+        let Failure::Device(breakdown) = failure else { return };
+        let Breakdown { error: ExecError::Device { device: id, source, .. }, kernels, patience, .. } = &*breakdown
+        else {
+            return;
+        };
+        if *id == DeviceId::HOST || matches!(source, DeviceError::Custom { .. }) {
+            return;
+        }
+        if let Some(device) = &devices.entry(*id).device {
+            self.report_failure(&Failed { id: *id, device, error: source, kernels, patience: *patience });
+        }
+    }
+
     /// All calls to come should know that a device failed.
     fn report_failure(&self, failed: &Failed<'_>) {
         self.0.devices.fail(failed);

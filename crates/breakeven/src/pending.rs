@@ -1,16 +1,15 @@
 //! Computing one tensor for a read that comes later: planned, begun, ended.
 
-use std::result::Result as Outcome;
 use std::sync::Arc;
 
-use breakeven_exec::{self as exec, ExecError, Executable, Running};
+use breakeven_exec::{ExecError, Executable, Outcome, Running};
 use breakeven_ir::NodeId;
-use breakeven_plan::DeviceId;
+use breakeven_plan::{Cost, DeviceId};
 
 use crate::devices::Snapshot;
 use crate::evaluate::{Ready, value_of};
-use crate::failure::Failure;
-use crate::patience::Patience;
+use crate::failure::{Attempts, Failure};
+use crate::patience::{Patience, limit};
 use crate::value::Value;
 use crate::{Engine, Result, Tensor};
 
@@ -55,8 +54,18 @@ impl Planned {
     /// Brings what is needed to the devices and submits the work; `None` when a device failed.
     pub fn start(self, patience: Patience) -> Option<Pending> {
         let deadline = self.devices.deadline_of(self.executable.plan(), patience);
-        let running = self.executable.start(&Engine::inputs(&self.inputs, &self.devices), deadline).ok()?;
-        Some(Pending { of: self, running })
+        match self.executable.start(&Engine::inputs(&self.inputs, &self.devices), deadline) {
+            Ok(running) => Some(Pending { of: self, running }),
+            Err(error) => {
+                self.note(error);
+                None
+            }
+        }
+    }
+
+    /// How long it takes, where that is known.
+    pub fn predicted(&self) -> Option<Cost> {
+        self.devices.predicted(self.executable.plan())
     }
 
     /// Seconds that it is predicted to take where all of it runs on other devices than the CPU; `None` otherwise.
@@ -72,23 +81,48 @@ impl Pending {
     pub async fn finish(self, patience: Patience) {
         let Pending { of, running } = self;
         let deadline = of.devices.deadline_of(of.executable.plan(), patience);
-        of.keep(running.watch(deadline).await);
+        match running.watch(deadline).await {
+            Ok(outcome) => of.keep(outcome),
+            Err(error) => of.note(error),
+        }
     }
 
-    /// As [`Pending::finish`], on this thread.
-    pub fn wait(self, patience: Patience) {
+    /// As [`Pending::finish`], on this thread and as the first attempt of a read. Work on a device that failed meanwhile is not waited for.
+    pub fn wait(self, attempts: &mut Attempts) -> Result<()> {
         let Pending { of, running } = self;
-        let deadline = of.devices.deadline_of(of.executable.plan(), patience);
-        of.keep(running.finish(deadline));
+        if of.is_in_vain() {
+            return Ok(());
+        }
+        let deadline = of.devices.deadline_of(of.executable.plan(), attempts.patience);
+        match running.finish(deadline) {
+            Ok(outcome) => of.keep(outcome),
+            Err(error) => attempts.failed(&of.tensor.0.engine, &of.devices, of.failure(error))?,
+        }
+        Ok(())
     }
 }
 
 impl Planned {
-    /// Keeps what it gave, if it gave something.
-    fn keep(self, outcome: Outcome<exec::Outcome, ExecError>) {
-        let Ok(outcome) = outcome else { return };
+    /// Keeps what it gave.
+    fn keep(self, outcome: Outcome) {
         let engine = &self.tensor.0.engine;
         engine.report_success(&self.devices, &self.executable);
         engine.keep_all(outcome, &[&self.tensor], (&self.inputs, self.executable.plan()), &self.devices);
+    }
+
+    /// The read that follows plans without a device that is known to have failed, and does not wait for it again.
+    fn note(&self, error: ExecError) {
+        self.tensor.0.engine.note_failure(&self.devices, self.failure(error));
+    }
+
+    fn failure(&self, error: ExecError) -> Failure {
+        Failure::while_running(&self.executable, limit(self.predicted()), false)(error)
+    }
+
+    /// Whether a device that it runs on failed since it was planned.
+    fn is_in_vain(&self) -> bool {
+        let now = self.tensor.0.engine.0.devices.snapshot();
+        let has_problem = |id: DeviceId| now.entry(id).state.problem().is_some();
+        self.executable.plan().decisions.iter().any(|decision| has_problem(decision.device))
     }
 }

@@ -1,58 +1,12 @@
 //! Streams of batches: in order, each in its place, and overlapped.
 
-mod sim;
+mod streams;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use breakeven::{CallError, Deadline, Device, Engine, Result, Tensor};
-use breakeven_device::sim::{Fault, SimClock, SimDevice, SimOptions, SimSpeed};
-use sim::{GPU, rates};
-
-/// A device that takes 100 us to compute and 100 us for each copy of a batch.
-fn speed() -> SimSpeed {
-    SimSpeed {
-        per_submit: Duration::from_micros(1),
-        per_launch: Duration::from_micros(100),
-        per_wait: Duration::ZERO,
-        flops_per_second: 1e18,
-        bytes_per_second: 1e18,
-        link_latency: Duration::from_micros(100),
-        link_bytes_per_second: 1e18,
-    }
-}
-
-/// Who sends the batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
-    /// The thread that reads the results.
-    Reader,
-    /// A thread beside it, since waking that takes less than any batch.
-    Another,
-}
-
-const BOTH: [By; 2] = [By::Reader, By::Another];
-
-fn engine(faults: &[Fault], by: By) -> (Engine, SimClock) {
-    let clock = SimClock::new();
-    let options = SimOptions { faults: faults.to_vec(), ..SimOptions::new("sim", speed()) };
-    let device: Arc<dyn Device> = Arc::new(SimDevice::new(options, &clock));
-    let mut cpu = rates(1.0);
-    if by == By::Another {
-        cpu.tuning.insert("wake_ns".to_owned(), 1e-9);
-    }
-    let builder = Engine::builder().gpus(false).no_cache().cpu_profile(cpu);
-    (builder.measured_device(device, rates(1e18)).build().unwrap(), clock)
-}
-
-fn batches(count: usize) -> impl Iterator<Item = Vec<f32>> {
-    (0..count).map(|i| vec![i as f32, 1.0, -1.0])
-}
-
-/// `x + 1` of a batch on the device.
-fn next(engine: &Engine, batch: Vec<f32>) -> Tensor {
-    (engine.from_vec(batch, 3) + 1.0).on(GPU)
-}
+use breakeven::{CallError, Deadline, Result, Tensor};
+use breakeven_device::sim::Fault;
+use streams::{BOTH, By, batches, engine, engine_by, next};
 
 #[test]
 fn results_come_in_the_order_of_the_batches_at_any_depth() {
@@ -126,32 +80,32 @@ fn the_device_works_while_results_are_used() {
     assert!(overlapped.mul_f64(1.2) < alone, "{overlapped:?} beside {alone:?} one by one");
 }
 
-/// Threads of this process that send batches.
-#[cfg(target_os = "linux")]
-fn senders() -> usize {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
-    // A thread may end between the two looks.
-    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-    tasks.filter(|task| task.path().is_dir()).map(name).filter(|name| name.trim() == "breakeven-strea").count()
+/// Three batches are begun on it: the first is waited for until the engine's deadline, and the others not at all.
+#[test]
+fn a_device_that_hangs_is_waited_for_once() {
+    let limit = Duration::from_millis(400);
+    for (at, by) in [1, 2].into_iter().flat_map(|at| BOTH.map(|by| (at, by))) {
+        let (engine, clock) =
+            engine_by(&[Fault::HangAt(at)], by, |builder| builder.deadline(Duration::from_millis(400)));
+        let begun = clock.now();
+        let work = |batch| Ok(engine.from_vec(batch, 3) + 1.0);
+        let all: Vec<f32> = engine.stream(batches(6), work).map(|t| t.unwrap().to_vec::<f32>().unwrap()[0]).collect();
+        assert_eq!(all, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "hung at submission {at}, {by:?}");
+        // A thread of the engine's own waits for what hangs, too: ten seconds at a time, on the same clock.
+        let spent = Duration::from_nanos((clock.now().saturating_sub(begun).as_nanos() % 10_000_000_000) as u64);
+        assert!((limit..limit.mul_f64(1.9)).contains(&spent), "{spent:?}, hung at submission {at}, {by:?}");
+    }
 }
 
-/// Alone in this process, as every test of the suite's runner is.
+/// The caller's deadline is an error in its place, and the batches after it go on.
 #[test]
-#[cfg(target_os = "linux")]
-fn large_batches_are_sent_beside_the_reader_and_the_thread_ends_with_the_stream() {
+fn a_callers_deadline_ends_one_batch() {
     for by in BOTH {
-        let (engine, _) = engine(&[], by);
-        let mut stream = engine.stream(batches(9), |batch| Ok(next(&engine, batch))).depth(3);
-        assert_eq!(stream.next().unwrap().unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0, 0.0]);
-        let beside = senders();
-        // Two batches are on their way.
-        drop(stream);
-        // The system takes a moment to end a thread.
-        let limit = Deadline::after(Duration::from_secs(5));
-        while senders() > 0 && !limit.has_passed() {
-            std::thread::yield_now();
-        }
-        assert_eq!((beside, senders()), (usize::from(by == By::Another), 0), "{by:?}");
-        assert_eq!(next(&engine, vec![6.0, 7.0, 8.0]).to_vec::<f32>().unwrap(), [7.0, 8.0, 9.0]);
+        let (engine, _) = engine(&[Fault::HangAt(1)], by);
+        let work = |batch| Ok(engine.from_vec(batch, 3) + 1.0);
+        let stream = engine.stream(batches(4), work).deadline(Duration::from_millis(200));
+        let all: Vec<Result<Vec<f32>>> = stream.map(|t| t.and_then(|t| t.to_vec::<f32>())).collect();
+        let good: Vec<bool> = all.iter().map(Result::is_ok).collect();
+        assert_eq!(good, [false, true, true, true], "{by:?}: {all:?}");
     }
 }

@@ -26,6 +26,7 @@ use breakeven_ir::{DType, Expr, Item, Kernel, Layout, MatMul, Operand, Precision
 use smallvec::{SmallVec, smallvec};
 
 use crate::caches::Caches;
+use crate::copying;
 use crate::gemm::{Gemm, Lower, Packing, measure_packing};
 use crate::jit::CodeLedger;
 use crate::memory::Store;
@@ -210,7 +211,7 @@ impl Machine {
             bf16: options.bf16,
             lower: OnceLock::new(),
             natives,
-            copiers: Team::new(team.threads().div_ceil(2), tuning.spins),
+            copiers: Team::new(copying::threads(team.threads()), tuning.spins),
             team,
             code,
             tuned: Tuned::new(&tuning),

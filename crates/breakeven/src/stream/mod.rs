@@ -10,6 +10,7 @@ use breakeven_cpu::WAKE_NS;
 use breakeven_device::Deadline;
 use breakeven_plan::DeviceId;
 
+use crate::failure::Attempts;
 use crate::patience::Patience;
 use crate::pending::{Pending, Planned};
 use crate::{Engine, Result, Tensor};
@@ -43,19 +44,21 @@ impl Engine {
         W: FnMut(I::Item) -> Result<Tensor>,
     {
         Stream {
+            sender: None,
             engine: self.clone(),
             batches: batches.into_iter(),
             work,
             depth: DEPTH,
             each: None,
             sent: VecDeque::new(),
-            sender: None,
         }
     }
 }
 
 /// The results of [`Engine::stream`], in the order of the batches.
 pub struct Stream<I, W> {
+    /// Once a batch is worth another thread. It goes first: an engine that goes with the rest waits for its threads.
+    sender: Option<Sender>,
     engine: Engine,
     batches: I,
     work: W,
@@ -63,8 +66,6 @@ pub struct Stream<I, W> {
     /// How long the caller waits for one.
     each: Option<Duration>,
     sent: VecDeque<Result<Sent>>,
-    /// Once a batch is worth another thread. After `sent`, so that nobody waits for a batch when this ends.
-    sender: Option<Sender>,
 }
 
 /// A batch on its way.
@@ -162,12 +163,13 @@ impl<I, W> Stream<I, W> {
         let pending = match way {
             Way::None => None,
             Way::Begun(pending) => Some(pending),
-            Way::Sending(sending) => sending.wait(patience.deadline(None)),
+            Way::Sending(sending) => sending.wait(patience),
         };
+        let mut attempts = Attempts::at(&[&result], patience);
         if let Some(pending) = pending {
-            pending.wait(patience);
+            pending.wait(&mut attempts)?;
         }
-        self.engine.read(&result, patience)?;
+        self.engine.read_after(&result, &mut attempts)?;
         Ok(result)
     }
 

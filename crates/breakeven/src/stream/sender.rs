@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender as Channel, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as Channel, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-use breakeven_device::Deadline;
+use breakeven_plan::Cost;
 
 use crate::Engine;
+use crate::devices::Devices;
 use crate::patience::Patience;
 use crate::pending::{Pending, Planned};
 
@@ -29,42 +30,65 @@ struct Job {
 }
 
 /// A batch that is being sent.
-pub(super) struct Sending(Receiver<Option<Pending>>);
+pub(super) struct Sending {
+    sent: Receiver<Option<Pending>>,
+    /// How long all of it is predicted to take.
+    predicted: Option<Cost>,
+}
+
+/// How often an idle thread looks whether the engine was closed, which waits for it.
+const LOOK: Duration = Duration::from_millis(20);
 
 impl Sender {
-    /// `None` where the system refuses a thread.
+    /// `None` where the system refuses a thread, and once the engine is closed.
     pub fn new(engine: &Engine) -> Option<Sender> {
+        let devices = engine.0.devices.clone();
+        if !devices.is_wanted() {
+            return None;
+        }
+        let inside = devices.inside.clone();
         let ((jobs, given), (ends, ended)) = (channel::<Job>(), channel());
         let is_left = Arc::new(AtomicBool::new(false));
         let is_stopped = is_left.clone();
         let work = move || {
             // It goes last: engines that only batches held end before it.
             let _ends = ends;
-            for Job { planned, patience, answer } in given {
+            while let Some(Job { planned, patience, answer }) = next(&given, &devices) {
                 let is_wanted = !is_stopped.load(Ordering::Relaxed);
                 // Who does not wait any more is not told.
                 let _ = answer.send(is_wanted.then(|| planned.start(patience)).flatten());
             }
         };
-        engine.0.devices.inside.spawn("breakeven-stream", work).ok()?;
+        inside.spawn("breakeven-stream", work).ok()?;
         Some(Sender { jobs: Some(jobs), is_left, ended })
     }
 
     /// Sends it after those before it.
     pub fn send(&self, planned: Planned, patience: Patience) -> Sending {
-        let (answer, sent) = sync_channel(1);
+        let ((answer, sent), predicted) = (sync_channel(1), planned.predicted());
         if let Some(jobs) = &self.jobs {
             // A thread that ended by a panic gives no answer, which is met by the read.
             let _ = jobs.send(Job { planned, patience, answer });
         }
-        Sending(sent)
+        Sending { sent, predicted }
+    }
+}
+
+/// The next batch; `None` at the end of the stream, and once the engine is closed.
+fn next(given: &Receiver<Job>, devices: &Devices) -> Option<Job> {
+    loop {
+        match given.recv_timeout(LOOK) {
+            Ok(job) => return Some(job),
+            Err(RecvTimeoutError::Timeout) if devices.is_wanted() => {}
+            Err(_) => return None,
+        }
     }
 }
 
 impl Sending {
-    /// What was begun; `None` where nothing was, and when the deadline passes first.
-    pub fn wait(self, deadline: Deadline) -> Option<Pending> {
-        self.0.recv_timeout(deadline.remaining()).unwrap_or_default()
+    /// What was begun; `None` where nothing was, and when the time for it passes first.
+    pub fn wait(self, patience: Patience) -> Option<Pending> {
+        self.sent.recv_timeout(patience.deadline(self.predicted).remaining()).unwrap_or_default()
     }
 }
 
