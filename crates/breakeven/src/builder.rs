@@ -96,7 +96,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Threads of the CPU; all cores else.
+    /// Threads of the CPU that compute; all cores else. Copies to other devices have up to half as many of their own, and four where there are so many.
     pub fn threads(mut self, threads: usize) -> EngineBuilder {
         self.threads = Some(threads);
         self

@@ -184,6 +184,38 @@ fn a_layer_is_placed_as_well_as_by_brute_force_on_fast_and_slow_gpus() {
     assert!(plans[0].contains(&DeviceId(1)), "a fast GPU is used");
 }
 
+/// A product, steps that depend on each other, or both.
+fn branches(product: bool, steps: bool) -> (Graph, Vec<NodeId>, Vec<NodeId>) {
+    let mut g = Graph::new();
+    let x = g.input(Spec::new(DType::F32, [64, 64]));
+    let first: Vec<NodeId> = (0..usize::from(product)).map(|_| linear(&mut g, x, 64, 64)).collect();
+    let y = g.input(Spec::new(DType::F32, [8, 4]));
+    let mut second = Vec::new();
+    for _ in 0..if steps { 60 } else { 0 } {
+        let last = *second.last().unwrap_or(&y);
+        second.push(g.add(Op::RowWise(RowWise::Softmax, 0), &[last]).unwrap());
+    }
+    first.last().into_iter().chain(second.last()).for_each(|&node| g.want(node));
+    (g, first, second)
+}
+
+/// Carried out on the virtual clock: both take what the longer of them takes, and the submission of the other.
+#[test]
+fn a_branch_on_the_cpu_is_hidden_behind_one_on_the_gpu() {
+    let bench = Bench::new(&[CPU, gpu(1e10, 2)]);
+    let time = |product: bool, steps: bool, steps_on: usize| {
+        let (graph, first, second) = branches(product, steps);
+        let pins = first.iter().map(|n| (*n, DeviceId(1))).chain(second.iter().map(|n| (*n, DeviceId(steps_on))));
+        let policy = Policy { pins: pins.collect(), ..Policy::default() };
+        bench.run(&graph, bench.plan(&graph, &policy)).0.as_secs_f64()
+    };
+    let (product, steps) = (time(true, false, 0), time(false, true, 0));
+    let (both, on_one) = (time(true, true, 0), time(true, true, 1));
+    println!("product {product:.2e} s, steps {steps:.2e} s, both {both:.2e} s, both on the GPU {on_one:.2e} s");
+    assert!(steps > 0.5 * product && product > 0.5 * steps, "neither is nothing beside the other");
+    assert!(both < 1.1 * product.max(steps) && both < 0.7 * (product + steps));
+}
+
 /// A graph of `ops` operations over earlier values, all of one shape, the last few of which are read.
 fn tangle(random: &mut dyn FnMut(usize) -> usize, ops: usize) -> Graph {
     let mut g = Graph::new();
