@@ -35,7 +35,23 @@ fn graphics(name: &str) -> Result<breakeven::Graphics, String> {
     name.parse().map_err(|names: String| format!("not {names}"))
 }
 
+/// What a shell calls a program that ended since nobody reads its output any more (128 and the number of that signal).
+const NOBODY_READS: i32 = 141;
+
+/// Ends quietly where the output is closed, as by `| head`: printing panics then.
+fn end_with_the_reader() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let said = panic.payload().downcast_ref::<String>().map_or("", String::as_str);
+        if said.starts_with("failed printing to stdout") && said.contains("Broken pipe") {
+            std::process::exit(NOBODY_READS);
+        }
+        usual(panic);
+    }));
+}
+
 fn main() -> ExitCode {
+    end_with_the_reader();
     let args = Args::parse();
     let exit = args.command.run(args.json).unwrap_or_else(|error| {
         eprintln!("breakeven: {error:#}");

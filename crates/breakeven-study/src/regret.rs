@@ -13,7 +13,7 @@ use crate::{AUTOMATIC, Cell, Mode, SCALAR, Status};
 const HARM: f64 = 0.05;
 /// Below so many samples a cell has no half that chooses and no half that is timed.
 const LEAST_SAMPLES: usize = 8;
-/// The rows that are listed, the worst first.
+/// The rows that are listed, the worst first; those on the wrong device before others, where there are more.
 const LISTED: usize = 40;
 
 /// How good the engine's own choices of a device were in a run.
@@ -116,7 +116,10 @@ fn summed(mut all: Vec<Regretted>, floor: f64) -> Option<Regret> {
     let count = |is_it: &dyn Fn(&Regretted) -> bool| all.iter().filter(|row| is_it(row)).count() as u64;
     let (slower, wrong_device) = (all.len() as u64, count(&Regretted::is_elsewhere));
     let certain = count(&|row| row.regret > HARM + floor);
+    // All that were on another device, if that can be; of the others the worst.
+    all.sort_by_key(|row| !row.is_elsewhere());
     all.truncate(LISTED);
+    all.sort_by(|a, b| b.regret.total_cmp(&a.regret));
     let found = Regret { cells, slower, wrong_device, certain, median, p90, worst, rows: all, verdict: String::new() };
     Some(Regret { verdict: found.sentence(floor), ..found })
 }

@@ -2,10 +2,17 @@
 
 use breakeven_study::published::{held_against, runs};
 use breakeven_study::units::{rate, ratio, time};
-use breakeven_study::{Cell, CellSummary, Mode, Run, Source, Status};
+use breakeven_study::{Cell, CellSummary, Mode, Run, Source, Status, Target};
 
 fn run(id: &str) -> Run {
     runs().into_iter().find(|run| run.id == id).expect("a known report")
+}
+
+/// A row of a million elements.
+fn timed(operation: &str, device: &str, q1_ns: f64) -> CellSummary {
+    let (operation, shape, dtype, device) = (operation.into(), "1000000".into(), "f32".into(), device.into());
+    let cell = Cell { operation, elements: 1_000_000, shape, dtype, device, mode: Mode::Host };
+    CellSummary { q1_ns: Some(q1_ns), ..CellSummary::unmeasured(cell, Status::Ok) }
 }
 
 /// The rows of an operation at a shape: the host's, the GPU's.
@@ -61,17 +68,6 @@ fn published_rows_are_marked_as_such() {
 /// A scalar loop is what claims over scalar are about, and no baseline for those over SIMD or over the CPU.
 #[test]
 fn claims_over_the_cpu_are_not_held_against_a_scalar_loop() {
-    let timed = |operation: &str, device: &str, q1_ns: f64| {
-        let cell = Cell {
-            operation: operation.into(),
-            elements: 1_000_000,
-            shape: "1000000".into(),
-            dtype: "f32".into(),
-            device: device.into(),
-            mode: Mode::Host,
-        };
-        CellSummary { q1_ns: Some(q1_ns), ..CellSummary::unmeasured(cell, Status::Ok) }
-    };
     let got = |cells: &[CellSummary], claim: &str| {
         let targets = held_against("", cells);
         targets.into_iter().find(|target| target.claim == claim).expect("a claim about 1,000,000 elements").got
@@ -93,7 +89,13 @@ fn claims_over_the_cpu_are_not_held_against_a_scalar_loop() {
 #[test]
 fn a_claim_without_rows_is_neither_met_nor_missed() {
     let targets = held_against("", &[]);
-    assert!(targets.len() >= 10 && targets.iter().all(|target| target.met.is_none() && target.why == "no row answers"));
+    let is_open = |target: &Target, why: &str| target.met.is_none() && target.got.is_none() && target.why == why;
+    assert!(targets.len() >= 10 && targets.iter().all(|target| is_open(target, "nothing was measured")));
+    let on_cpu = held_against("", &[timed("add", "cpu", 2e5)]);
+    assert!(on_cpu.iter().all(|target| is_open(target, "no GPU was measured")), "{on_cpu:?}");
+    let elsewhere = held_against("AiDotNet", &[timed("tanh", "cpu", 2e5), timed("tanh", "wgpu:0", 1e5)]);
+    let why = "matmul of 4,194,304 elements was not measured from host to host";
+    assert!(elsewhere.iter().any(|target| is_open(target, why)), "{elsewhere:?}");
 }
 
 /// Volta's claim is about twenty calls, not about one graph of twenty additions.

@@ -49,12 +49,15 @@ fn a_warm_loop_makes_nothing_on_the_device() {
     assert_eq!(made(&device), warm, "pipelines, bind groups, staging buffers, new memory");
 }
 
+/// What is computed of two tensors.
+type Operation = fn(&Tensor, &Tensor) -> Tensor;
+
 /// Extents are arguments of kernels: another size is the same pipeline, but for how many invocations share a row, by powers of two, or a product. Memory of other sizes
 /// comes from the same classes.
 #[test]
 fn five_hundred_shapes_take_a_dozen_pipelines_at_most_and_find_their_memory() {
     let (engine, device) = engine();
-    let operations: [(&str, fn(&Tensor, &Tensor) -> Tensor); 4] = [
+    let operations: [(&str, Operation); 4] = [
         ("relu(x + 1)", |x, _| (x + 1.0).relu()),
         ("softmax", |x, _| x.softmax(-1)),
         ("sum", |x, _| x.sum(-1)),

@@ -6,13 +6,20 @@ use std::time::Duration;
 use breakeven::{Device, DeviceProfile, Engine};
 use breakeven_device::sim::{SimClock, SimDevice, SimOptions, SimSpeed};
 
-use super::Result;
 use super::clock::Clock;
+use super::preset::Group;
+use super::{Result, operation};
 
 /// The name of the device.
 pub const DEVICE: &str = "sim:0";
 /// It computes as slowly as a reference does, so cells are small.
-pub const MOST_ELEMENTS: usize = 10_000;
+const MOST_ELEMENTS: u64 = 10_000;
+
+/// Leaves the sizes of a group that the device computes within milliseconds.
+pub fn keep_small(group: &mut Group) {
+    let elements = |size: usize| operation::find(group.operation).map_or(0, |operation| operation.elements(size));
+    group.sizes.retain(|size| elements(*size) <= MOST_ELEMENTS);
+}
 
 /// Its clock, as the runner wants it: it goes on by what work takes, and by nothing else.
 pub struct SimulatedClock(SimClock);

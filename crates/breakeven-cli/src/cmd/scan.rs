@@ -119,7 +119,7 @@ impl Scan {
         };
         study.seen = seen.places();
         let mut writer = self.writer(seen, resumed)?;
-        let bar = Bar::new(&study, as_json);
+        let bar = Bar::new(&study, self.total(), as_json);
         let mut incomplete = run(&study, &mut writer, &stopped, &mut |progress| bar.show(&progress))?;
         let left = self.total().saturating_sub(begun.elapsed());
         let near = nearer(&study.groups, &read(writer.path())?);
@@ -243,23 +243,27 @@ fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
 /// What a user sees meanwhile: a line on a terminal, nothing elsewhere.
 struct Bar {
     begun: Instant,
+    /// Seconds that the study may take.
+    total: Duration,
     line: ProgressBar,
 }
 
 impl Bar {
-    fn new(study: &Study, as_json: bool) -> Bar {
+    fn new(study: &Study, total: Duration, as_json: bool) -> Bar {
         let target = if as_json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let line = ProgressBar::with_draw_target(Some(study.groups.len() as u64), target);
-        let style = ProgressStyle::with_template("{pos} of {len} operations, {eta} left: {wide_msg}");
+        let style = ProgressStyle::with_template("{pos} of {len} operations, {wide_msg}");
         line.set_style(style.expect("the template is right"));
-        Bar { begun: Instant::now(), line }
+        Bar { begun: Instant::now(), total, line }
     }
 
     fn show(&self, progress: &Progress) {
         match progress {
             Progress::At { cell, done, .. } => {
                 self.line.set_position(*done as u64);
-                self.line.set_message(cell.to_string());
+                // By its time and not by what is done: a study measures as long as it may.
+                let left = self.total.saturating_sub(self.begun.elapsed()).as_secs();
+                self.line.set_message(format!("about {left} s left: {cell}"));
             }
             Progress::Done(..) => {}
             Progress::Note(text) => self.line.println(text),

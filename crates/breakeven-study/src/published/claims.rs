@@ -146,7 +146,27 @@ impl Claim {
             Compares::ManyWithOne => self.many_with_one(cells).into_iter().collect(),
             _ => self.operations.iter().filter_map(|operation| self.gpu_with_host(operation, cells)).collect(),
         };
-        if answers.is_empty() { vec![self.target(self.operations[0], None, "no row answers".into())] } else { answers }
+        if answers.is_empty() { vec![self.target(self.operations[0], None, self.why_none(cells))] } else { answers }
+    }
+
+    /// What would have to be measured for an answer.
+    fn why_none(&self, cells: &[CellSummary]) -> String {
+        let is_measured = |row: &&CellSummary| row.status == Status::Ok && row.q1_ns.is_some();
+        let [least, most] = self.elements.map(grouped);
+        if cells.is_empty() {
+            "nothing was measured".into()
+        } else if cells.iter().filter(is_measured).all(is_host) {
+            "no GPU was measured".into()
+        } else if !self.operations.iter().any(|operation| cells.iter().any(|row| self.is_about(operation, row))) {
+            let range = match self.elements {
+                [_, u64::MAX] => format!("{least} elements and more"),
+                _ if least == most => format!("{least} elements"),
+                _ => format!("{least} to {most} elements"),
+            };
+            format!("{} of {range} was not measured from host to host", self.operations.join(" or "))
+        } else {
+            "both sides of it were not measured at one size".into()
+        }
     }
 
     fn target(&self, operation: &str, got: Option<f64>, why: String) -> Target {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::schema::Schema;
-use crate::{CellSummary, StudyError};
+use crate::{AUTOMATIC, CellSummary, StudyError};
 
 /// The schema of a rule file.
 pub type RulesSchema = Schema<3>;
@@ -56,6 +56,22 @@ impl Rules {
     pub fn broken(&self, cells: &[CellSummary]) -> Vec<Broken> {
         let pairs = cells.iter().flat_map(|row| self.rules.iter().map(move |rule| (row, rule)));
         pairs.filter_map(|(row, rule)| rule.broken_by(row)).collect()
+    }
+}
+
+impl Rules {
+    /// Rules for which nothing was looked at, in sentences: no row of `cells` that they name was left to the engine.
+    pub fn without_rows(&self, cells: &[CellSummary]) -> Vec<String> {
+        let was_open = |row: &&CellSummary| row.ran.is_some() && row.cell.device == AUTOMATIC;
+        let is_without = |rule: &&DeviceRule| !cells.iter().filter(was_open).any(|row| rule.names(row));
+        let said = |rule: &DeviceRule| {
+            let what =
+                if rule.operation == "*" { "all operations".to_string() } else { format!("`{}`", rule.operation) };
+            format!(
+                "the rule for {what} was held against nothing: no row that it names was left to the engine (device `{AUTOMATIC}`)"
+            )
+        };
+        self.rules.iter().filter(is_without).map(said).collect()
     }
 }
 
@@ -125,6 +141,17 @@ mod tests {
             what,
             "add 1000 f32 on auto, host ran on vulkan:0, and may run on cpu alone (a GPU never pays here)"
         );
+    }
+
+    #[test]
+    fn a_rule_that_names_no_row_is_told() {
+        let rules = Rules::parse(FILE).expect("a rule file");
+        let without = |row: CellSummary| rules.without_rows(&[row]).len();
+        assert_eq!(without(row("add", 1000, "auto", "cpu, 16 threads")), 0);
+        assert_eq!(without(row("gelu", 1000, "auto", "cpu, 16 threads")), 1, "nothing is known of `add`");
+        assert_eq!(without(row("add", 1000, "cpu", "cpu, 16 threads")), 2, "nobody chose");
+        let said = &rules.without_rows(&[])[0];
+        assert!(said.starts_with("the rule for `add` was held against nothing"), "{said}");
     }
 
     #[test]
