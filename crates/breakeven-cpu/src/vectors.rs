@@ -3,7 +3,7 @@
 use fearless_simd::Simd;
 
 use crate::gemm::Element;
-use crate::lanes::token;
+use crate::lanes::{array, token};
 
 /// A matrix times a vector, both of one type. Which strides must be 1 is up to the loop that takes it.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ unsafe fn dots<T: Element, S: Simd>(p: &MatVec) {
             for i in (0..whole).step_by(ABREAST) {
                 // SAFETY: the caller vouches for all operands.
                 unsafe {
-                    let rows: [_; ABREAST] = std::array::from_fn(|k| row(i + k));
+                    let rows: [_; ABREAST] = array(|k| row(i + k));
                     for (k, x) in dot::<T, S, ABREAST>(simd, rows, vector, p.terms).into_iter().enumerate() {
                         out.offset((i + k) as isize * p.out_step).write(x);
                     }
@@ -105,7 +105,7 @@ unsafe fn dot<T: Element, S: Simd, const N: usize>(
             }
         }
     }
-    std::array::from_fn(|k| {
+    array(|k| {
         let sum = T::sum_lanes::<S>(T::add::<S>(sums[k][0], sums[k][1]));
         // SAFETY: `i < terms`.
         (whole..terms).fold(sum, |sum, i| unsafe { rows[k].add(i).read().mul_add_one::<S>(vector.add(i).read(), sum) })
@@ -174,7 +174,7 @@ unsafe fn terms<T: Element, S: Simd, const N: usize>(
     let line = |k: usize| p.matrix.cast::<T>().wrapping_offset((term + k) as isize * p.term);
     // SAFETY: the caller vouches for the vector.
     let factor = |k: usize| unsafe { p.vector.cast::<T>().offset((term + k) as isize * p.step).read() };
-    (std::array::from_fn(line), std::array::from_fn(|k| T::splat(simd, factor(k))))
+    (array(line), array(|k| T::splat(simd, factor(k))))
 }
 
 unsafe fn few_sums<T: Element, S: Simd>(p: &MatVec) {

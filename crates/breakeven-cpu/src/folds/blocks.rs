@@ -5,7 +5,7 @@ use fearless_simd::{Simd, SimdBase, SimdMask, SimdWiden};
 
 use super::Rows;
 use crate::domain::BLOCK;
-use crate::lanes::{Chunk, Lanes};
+use crate::lanes::{Chunk, Lanes, array};
 
 /// Partial sums side by side: enough to keep every adder busy, and the same on every instruction set.
 const WIDE: usize = 64;
@@ -156,7 +156,7 @@ unsafe fn four<S: Simd, T: Terms<S>, const G: usize>(terms: T, row: usize) -> [L
 
 #[inline(always)]
 unsafe fn registers<S: Simd, T: Terms<S>, const G: usize>(terms: T, row: usize) -> [Lanes<S>; G] {
-    std::array::from_fn(
+    array(
         #[inline(always)]
         // SAFETY: the caller vouches for the row.
         |k| unsafe { terms.register(row * WIDE + k * S::f32s::LEN) },
@@ -166,7 +166,7 @@ unsafe fn registers<S: Simd, T: Terms<S>, const G: usize>(terms: T, row: usize) 
 /// Sums register by register.
 #[inline(always)]
 fn both<S: Simd, const G: usize>(a: [Lanes<S>; G], b: [Lanes<S>; G]) -> [Lanes<S>; G] {
-    std::array::from_fn(
+    array(
         #[inline(always)]
         |k| a[k] + b[k],
     )
@@ -216,7 +216,7 @@ pub(crate) unsafe fn add_rows<S: Simd>(_: S, sums: &mut [f64], rows: Rows) {
 /// Sum of as many registers as a block has in each partial sum, by pairs.
 #[inline(always)]
 fn tree<S: Simd>(row: impl Fn(usize) -> Lanes<S>) -> Lanes<S> {
-    let mut level: [Lanes<S>; DEEP / 2] = std::array::from_fn(|i| row(2 * i) + row(2 * i + 1));
+    let mut level: [Lanes<S>; DEEP / 2] = array(|i| row(2 * i) + row(2 * i + 1));
     let mut left = DEEP / 2;
     while left > 1 {
         left /= 2;

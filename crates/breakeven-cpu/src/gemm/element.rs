@@ -5,7 +5,7 @@ use fearless_simd::{Simd, SimdBase, SimdFloat};
 #[cfg(target_arch = "x86_64")]
 use super::masked;
 use crate::halves::{Bf16, F16, Half};
-use crate::lanes::fuses;
+use crate::lanes::{array, fuses};
 
 /// An element of a packed panel, and of a sum.
 pub(crate) trait Element: Copy + 'static {
@@ -159,10 +159,10 @@ pub(crate) trait Source: Copy + 'static {
 unsafe fn turn_plainly<F: Source>(from: *const F, step: isize, to: *mut F::Packed, pitch: usize) {
     // SAFETY: the caller's contract.
     let line = |i: usize| unsafe { from.offset(i as isize * step).cast::<[F; SIDE]>().read() };
-    let square: [[F; SIDE]; SIDE] = std::array::from_fn(line);
+    let square: [[F; SIDE]; SIDE] = array(line);
     for j in 0..SIDE {
         // SAFETY: as above.
-        unsafe { to.add(j * pitch).cast::<[F::Packed; SIDE]>().write(std::array::from_fn(|i| square[i][j].packed())) };
+        unsafe { to.add(j * pitch).cast::<[F::Packed; SIDE]>().write(array(|i| square[i][j].packed())) };
     }
 }
 
@@ -213,13 +213,13 @@ unsafe fn turn_eight(from: *const f32, step: isize, to: *mut f32, pitch: usize) 
         _mm256_unpacklo_ps,
     };
     // SAFETY: the caller's contract.
-    let x: [__m256; SIDE] = std::array::from_fn(|i| unsafe { _mm256_loadu_ps(from.offset(i as isize * step)) });
-    let pairs: [__m256; SIDE] = std::array::from_fn(|i| {
+    let x: [__m256; SIDE] = array(|i| unsafe { _mm256_loadu_ps(from.offset(i as isize * step)) });
+    let pairs: [__m256; SIDE] = array(|i| {
         let (a, b) = (x[i / 2 * 2], x[i / 2 * 2 + 1]);
         if i % 2 == 0 { _mm256_unpacklo_ps(a, b) } else { _mm256_unpackhi_ps(a, b) }
     });
     // Four lines each, columns `j` and `j + 4`.
-    let fours: [__m256; SIDE] = std::array::from_fn(|i| {
+    let fours: [__m256; SIDE] = array(|i| {
         let (a, b) = (pairs[i / 4 * 4 + i % 4 / 2], pairs[i / 4 * 4 + i % 4 / 2 + 2]);
         if i % 2 == 0 { _mm256_shuffle_ps::<0x44>(a, b) } else { _mm256_shuffle_ps::<0xEE>(a, b) }
     });
@@ -280,8 +280,8 @@ unsafe fn turn_four(from: *const f64, step: isize, to: *mut f64, pitch: usize) {
         __m256d, _mm256_loadu_pd, _mm256_permute2f128_pd, _mm256_storeu_pd, _mm256_unpackhi_pd, _mm256_unpacklo_pd,
     };
     // SAFETY: the caller's contract.
-    let x: [__m256d; 4] = std::array::from_fn(|i| unsafe { _mm256_loadu_pd(from.offset(i as isize * step)) });
-    let pairs: [__m256d; 4] = std::array::from_fn(|i| {
+    let x: [__m256d; 4] = array(|i| unsafe { _mm256_loadu_pd(from.offset(i as isize * step)) });
+    let pairs: [__m256d; 4] = array(|i| {
         let (a, b) = (x[i / 2 * 2], x[i / 2 * 2 + 1]);
         if i % 2 == 0 { _mm256_unpacklo_pd(a, b) } else { _mm256_unpackhi_pd(a, b) }
     });

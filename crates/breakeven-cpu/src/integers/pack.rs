@@ -1,6 +1,7 @@
 //! Packing: lines of an operand copied so that the terms which a kernel reads together lie together.
 
 use super::Side;
+use crate::lanes::array;
 
 /// Lines of one operand that become one panel.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +31,7 @@ pub(super) unsafe fn pack<E: Copy, P: Copy + Default, const W: usize, const G: u
         unsafe {
             let to = &mut *to.add(group);
             if is_row {
-                let rows: [[E; W]; G] = std::array::from_fn(|r| element(0, group * G + r).cast::<[E; W]>().read());
+                let rows: [[E; W]; G] = array(|r| element(0, group * G + r).cast::<[E; W]>().read());
                 for x in 0..W {
                     for r in 0..G {
                         to[x][r] = turn(rows[r][x]);

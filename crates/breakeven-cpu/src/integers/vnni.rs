@@ -14,6 +14,7 @@ use std::arch::x86_64::{
 use super::pack::{Lines, pack};
 use super::plain::keep;
 use super::{IntegerPanels, Pair, Side};
+use crate::lanes::array;
 
 const ROWS: usize = 8;
 const COLUMNS: usize = 32;
@@ -85,7 +86,7 @@ unsafe fn pack_bytes<const W: usize>(lines: &Lines, to: *mut u8, turn: bool) {
             let to = &mut *to.cast::<[u32; W]>().add(group);
             if by_term {
                 for x in (0..W).step_by(16) {
-                    let rows = std::array::from_fn(|r| place(x, group * GROUP + r));
+                    let rows = array(|r| place(x, group * GROUP + r));
                     interleave(rows, to[x..].as_mut_ptr(), bits);
                 }
             } else {

@@ -1,6 +1,7 @@
 //! Copies between storage orders: small square tiles, so that both sides are touched a cache line at a time.
 
 use crate::domain::{Axes, Domain};
+use crate::lanes::array;
 
 /// Rows and columns of a tile.
 const SIDE: usize = 16;
@@ -100,7 +101,7 @@ impl Tile {
             }
         }
         for i in 0..self.rows {
-            let line: [T; SIDE] = std::array::from_fn(|j| tile[j][i]);
+            let line: [T; SIDE] = array(|j| tile[j][i]);
             // SAFETY: as above.
             unsafe {
                 std::ptr::copy_nonoverlapping(line.as_ptr(), to.offset(i as isize * self.to_step), self.columns);

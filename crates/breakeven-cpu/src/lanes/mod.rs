@@ -18,6 +18,17 @@ use sets::{is_avx512, picks_nan};
 
 use breakeven_ir::Number;
 
+/// What `at` gives for each of `N` places. Unlike `std::array::from_fn`, which calls its closure through a wrapper, it is a few registers in every
+/// build: where a program is compiled without optimization across units, each of those calls goes through memory.
+#[inline(always)]
+pub(crate) fn array<T: Copy, const N: usize>(at: impl Fn(usize) -> T) -> [T; N] {
+    let mut all = [at(0); N];
+    for i in 1..N {
+        all[i] = at(i);
+    }
+    all
+}
+
 /// A value that is loaded from and stored to elements in memory, `LEN` at a time.
 pub(crate) trait Chunk: Number {
     /// Elements at a time.
