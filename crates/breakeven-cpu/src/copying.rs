@@ -27,6 +27,7 @@ impl Machine {
         self.copy_by([&self.copiers, &self.team], from, to);
     }
 
+    /// By one of the teams, where several threads pay.
     fn copy_by(&self, teams: [&Team; 2], from: &[u8], to: &mut [u8]) {
         if from.len() != to.len() || from.len() <= COPIED {
             return to.copy_from_slice(from);
@@ -40,6 +41,7 @@ impl Machine {
         let nanoseconds = from.len() as f64 * self.tuned.copy_ns();
         self.split_by(self.free(teams), pairs.len(), nanoseconds, |some| pairs[some].iter().for_each(copy));
     }
+
     /// The first of the teams that is not at work, and how many of its threads: half of all where the other is.
     fn free<'a>(&self, [first, second]: [&'a Team; 2]) -> (&'a Team, usize) {
         let (team, other) = if first.is_taken() { (second, first) } else { (first, second) };

@@ -14,7 +14,7 @@ use crate::value::Value;
 use crate::{Engine, Result, Tensor};
 
 /// A computation that is planned and not begun.
-pub(crate) struct Planned {
+pub(crate) struct PlannedRead {
     tensor: Tensor,
     inputs: Vec<(NodeId, Arc<Value>)>,
     executable: Arc<Executable>,
@@ -23,13 +23,13 @@ pub(crate) struct Planned {
 
 /// A computation that was begun.
 pub(crate) struct Pending {
-    of: Planned,
+    of: PlannedRead,
     running: Running,
 }
 
 impl Engine {
     /// Plans `tensor` for the host; `None` when it is there, and when a device failed, which is left to the read that follows.
-    pub(crate) fn plan_read(&self, tensor: &Tensor) -> Result<Option<Planned>> {
+    pub(crate) fn plan_read(&self, tensor: &Tensor) -> Result<Option<PlannedRead>> {
         let devices = self.0.devices.snapshot();
         if value_of(tensor).is_some_and(|value| value.is_there(&devices)) {
             return Ok(None);
@@ -37,7 +37,7 @@ impl Engine {
         match self.prepared(&devices, &[tensor], &[true], None) {
             Ok(Ready { inputs, planned }) => {
                 let executable = planned.lead().executable().clone();
-                Ok(Some(Planned { tensor: tensor.clone(), inputs, executable, devices }))
+                Ok(Some(PlannedRead { tensor: tensor.clone(), inputs, executable, devices }))
             }
             Err(Failure::Device(_)) => Ok(None),
             Err(Failure::Other(error)) => Err(error),
@@ -50,7 +50,7 @@ impl Engine {
     }
 }
 
-impl Planned {
+impl PlannedRead {
     /// Brings what is needed to the devices and submits the work; `None` when a device failed.
     pub fn start(self, patience: Patience) -> Option<Pending> {
         let deadline = self.devices.deadline_of(self.executable.plan(), patience);
@@ -102,7 +102,7 @@ impl Pending {
     }
 }
 
-impl Planned {
+impl PlannedRead {
     /// Keeps what it gave.
     fn keep(self, outcome: Outcome) {
         let engine = &self.tensor.0.engine;

@@ -12,7 +12,7 @@ use breakeven_plan::DeviceId;
 
 use crate::failure::Attempts;
 use crate::patience::Patience;
-use crate::pending::{Pending, Planned};
+use crate::pending::{Pending, PlannedRead};
 use crate::{Engine, Result, Tensor};
 use sender::{Sender, Sending};
 
@@ -135,7 +135,7 @@ impl<I, W> Stream<I, W> {
         Sent { result, way }
     }
 
-    fn begin(&mut self, planned: Planned) -> Way {
+    fn begin(&mut self, planned: PlannedRead) -> Way {
         let patience = self.patience();
         if self.depth > 1 && self.is_worth_a_thread(&planned) {
             self.sender = self.sender.take().or_else(|| Sender::new(&self.engine));
@@ -151,7 +151,7 @@ impl<I, W> Stream<I, W> {
 
     /// Whether a device's memory is filled for it long enough. The CPU computes within the call that begins it, with all threads: beside that, what the
     /// caller computes would have one.
-    fn is_worth_a_thread(&self, planned: &Planned) -> bool {
+    fn is_worth_a_thread(&self, planned: &PlannedRead) -> bool {
         let seconds = planned.seconds_elsewhere();
         let devices = self.engine.0.devices.snapshot();
         let wake_ns = devices.entry(DeviceId::HOST).profile.tuning.get(WAKE_NS);

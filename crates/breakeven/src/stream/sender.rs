@@ -10,7 +10,7 @@ use breakeven_plan::Cost;
 use crate::Engine;
 use crate::devices::Devices;
 use crate::patience::Patience;
-use crate::pending::{Pending, Planned};
+use crate::pending::{Pending, PlannedRead};
 
 /// How long the end of a stream waits for a batch that is just being sent.
 const LEAVING: Duration = Duration::from_secs(5);
@@ -24,7 +24,7 @@ pub(super) struct Sender {
 }
 
 struct Job {
-    planned: Planned,
+    planned: PlannedRead,
     patience: Patience,
     answer: SyncSender<Option<Pending>>,
 }
@@ -64,7 +64,7 @@ impl Sender {
     }
 
     /// Sends it after those before it.
-    pub fn send(&self, planned: Planned, patience: Patience) -> Sending {
+    pub fn send(&self, planned: PlannedRead, patience: Patience) -> Sending {
         let ((answer, sent), predicted) = (sync_channel(1), planned.predicted());
         if let Some(jobs) = &self.jobs {
             // A thread that ended by a panic gives no answer, which is met by the read.
