@@ -15,7 +15,7 @@ use simulated::{Simulated, all_measured, engine, speed, task};
 /// `relu` on the CPU, which the simulated clock charges nothing, and on the device, with time for calls of so many milliseconds.
 fn both(device: &str, call_ms: u64) -> Measure {
     let one = task(Mode::Host, device);
-    let limit = Some(Limit { call_ms, study_s: 55 });
+    let limit = Some(Limit { call_ms, study_s: 55, only_plain_loops: false });
     let effort = Effort { limit, deadline_ms: 5000, ..one.effort };
     Measure { devices: vec!["cpu".to_owned(), device.to_owned()], effort, ..one }
 }

@@ -308,7 +308,7 @@ fn a_wrong_call_says_what_there_is() {
         (&["scan", "--dtype", "f8"], "f16"),
         (&["scan", "--mode", "warm"], "resident"),
         (&["scan", "--sizes", "big"], "1000..100000"),
-        (&["scan", "--only", "matmul", "--sizes", "5000..100000"], "matmul 32 to 1024 (the side of both matrices)"),
+        (&["scan", "--only", "matmul", "--sizes", "5000..100000"], "matmul 32 to 2048 (the side of both matrices)"),
         (&["scan", "--only", "relu", "--device", "gpu7", "--output", "/nowhere/at/all"], "cpu"),
         (&["report", "/no/such/run"], "/no/such/run"),
         (&["report", ".", "--format", "pdf"], "html"),

@@ -12,6 +12,8 @@ use super::task::{Effort, Limit};
 const CALLS: u64 = 3;
 /// How many times the time of its size a cell may take: most cells take far less than theirs.
 const TIMES: u64 = 4;
+/// And a plain loop, where that alone is limited: what is far faster is measured beside it.
+const PLAIN_TIMES: u64 = 16;
 /// Calls take more or less than is predicted for them.
 const MARGIN: f64 = 1.1;
 
@@ -27,8 +29,23 @@ pub enum Known {
 impl Limit {
     /// What a study of so long has time for that spends `effort` on each size.
     pub fn of(effort: &Effort, study: Duration) -> Limit {
+        Limit::lasting(TIMES, effort, study)
+    }
+
+    /// What it has time for of plain loops, where each cell of the devices is wanted.
+    pub fn of_plain_loops(effort: &Effort, study: Duration) -> Limit {
+        Limit { only_plain_loops: true, ..Limit::lasting(PLAIN_TIMES, effort, study) }
+    }
+
+    fn lasting(times: u64, effort: &Effort, study: Duration) -> Limit {
         let calls = CALLS * u64::from(effort.rounds.max(1));
-        Limit { call_ms: (TIMES * effort.budget_ms / calls).max(1), study_s: study.as_secs().max(1) }
+        let (call_ms, study_s) = ((times * effort.budget_ms / calls).max(1), study.as_secs().max(1));
+        Limit { call_ms, study_s, only_plain_loops: false }
+    }
+
+    /// Whether it holds for a cell.
+    pub fn holds(self, is_scalar: bool) -> bool {
+        is_scalar || !self.only_plain_loops
     }
 
     /// Why a cell is left out of which one call takes so long; `None` where there is time for it.
@@ -43,7 +60,12 @@ impl Limit {
         let way = if call > deadline {
             format!("a call may not take longer than {} in any study", said(deadline))
         } else {
-            format!("--seconds {}, fewer operations and sizes, or --seeds would measure it", self.seconds_for(call))
+            let other = if self.only_plain_loops {
+                "or fewer operations and sizes"
+            } else {
+                "fewer operations and sizes, or --seeds"
+            };
+            format!("--seconds {}, {other} would measure it", self.seconds_for(call))
         };
         let why =
             || format!("one call {takes} {}, and this study has time for calls of {}: {way}", said(call), said(limit));
@@ -85,6 +107,17 @@ mod tests {
     }
 
     #[test]
+    fn of_a_whole_study_only_plain_loops_are_left_out_and_those_of_the_reports_are_not() {
+        let total = Duration::from_secs(400);
+        let effort = effort(&groups(Preset::Seeds, &Filter::default()).unwrap(), total.mul_f64(0.8));
+        let limit = Limit::of_plain_loops(&effort, total);
+        assert!(limit.holds(true) && !limit.holds(false) && Limit::of(&effort, total).holds(false));
+        // A product of 1,000 a side takes a plain loop half a second, one of 2,048 about four.
+        let refuses = |ms| limit.refuses(Duration::from_millis(ms), Known::Taken, &effort).is_some();
+        assert_eq!([500, 1_000, 4_000].map(refuses), [false, false, true], "{limit:?}");
+    }
+
+    #[test]
     fn the_seconds_that_are_named_are_enough_and_no_more_than_a_quarter_too_many() {
         for call_ms in [400, 6_391, 19_900] {
             let why = refused(55, call_ms).unwrap();
@@ -97,12 +130,15 @@ mod tests {
     #[test]
     fn why_is_told_in_a_sentence() {
         let effort = Effort { deadline_ms: 20_000, ..of_study(55).0 };
-        let limit = Limit { call_ms: 350, study_s: 55 };
+        let limit = Limit { call_ms: 350, study_s: 55, only_plain_loops: false };
         let said = |seconds, known| limit.refuses(Duration::from_secs(seconds), known, &effort).unwrap();
         assert_eq!(
             said(7, Known::Taken),
             "one call took 7 s, and this study has time for calls of 350 ms: --seconds 1300, fewer operations and sizes, or --seeds would measure it"
         );
+        let plain = Limit { only_plain_loops: true, ..limit };
+        let why = plain.refuses(Duration::from_secs(7), Known::Taken, &effort).unwrap();
+        assert!(why.ends_with("350 ms: --seconds 1300, or fewer operations and sizes would measure it"), "{why}");
         assert!(said(30, Known::Predicted).ends_with("a call may not take longer than 20 s in any study"));
     }
 }

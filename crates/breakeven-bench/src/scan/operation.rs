@@ -113,7 +113,7 @@ pub static OPERATIONS: &[Operation] = &[
         name: "matmul",
         operands: |n| vec![vec![n, n], vec![n, n]],
         write: |x| x[0].matmul(&x[1]),
-        sizes: &[32, 64, 100, 128, 256, 500, 512, 1_000, 1_024],
+        sizes: &[32, 64, 100, 128, 256, 500, 512, 1_000, 1_024, 2_048],
         counts: "the side of both matrices",
         calls: 1,
         suite: Seeds,

@@ -71,7 +71,7 @@ pub fn groups(preset: Preset, filter: &Filter) -> Result<Vec<Group>> {
     if groups.is_empty() { Err(Error::Nothing { sizes: sizes_of(preset, filter) }) } else { Ok(groups) }
 }
 
-/// "matmul 32 to 1024 (the side of both matrices)", for each operation that is wanted.
+/// "matmul 32 to 2048 (the side of both matrices)", for each operation that is wanted.
 fn sizes_of(preset: Preset, filter: &Filter) -> String {
     let wanted = OPERATIONS.iter().filter(|operation| is_wanted(operation, preset, filter));
     let one = |operation: &Operation| {
@@ -188,7 +188,7 @@ mod tests {
         let nothing = Filter { sizes: Some(7..=8), ..Filter::default() };
         let why = groups(Preset::Quick, &nothing).unwrap_err().to_string();
         assert!(why.contains("nothing is left") && why.contains("add 1000 to 2000000 (elements)"), "{why}");
-        assert!(why.contains("matmul 32 to 1024 (the side of both matrices)"), "{why}");
+        assert!(why.contains("matmul 32 to 2048 (the side of both matrices)"), "{why}");
     }
 
     #[test]

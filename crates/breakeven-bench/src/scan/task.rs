@@ -102,6 +102,9 @@ pub struct Limit {
     pub call_ms: u64,
     /// Seconds of the study from which that follows.
     pub study_s: u64,
+    /// It holds for plain loops alone.
+    #[serde(default)]
+    pub only_plain_loops: bool,
 }
 
 /// What of the command line concerns the engine.

@@ -70,7 +70,7 @@ impl Turn {
 
     /// Leaves the cell out where the engine predicts a longer call than there is time for; nothing runs.
     pub fn foresee(&mut self, subject: &Subject<'_>, effort: &Effort) {
-        let Some(limit) = effort.limit.filter(|_| !self.place.is_scalar()) else { return };
+        let Some(limit) = effort.limit.filter(|limit| limit.holds(false) && !self.place.is_scalar()) else { return };
         let Some(predicted) = subject.predicted(self.cell.mode, self.place.device) else { return };
         if let Some(why) = limit.refuses(predicted, Known::Predicted, effort) {
             self.facts = Facts { predicted_ns: Some(predicted.as_secs_f64() * 1e9), ..Facts::left_out(why) };
@@ -79,7 +79,8 @@ impl Turn {
 
     /// Leaves the cell out where its first calls took longer than there is time for.
     pub fn look_back(&mut self, effort: &Effort) {
-        let Some((limit, took)) = effort.limit.zip(self.took).filter(|_| self.is_open()) else { return };
+        let limit = effort.limit.filter(|limit| limit.holds(self.place.is_scalar()));
+        let Some((limit, took)) = limit.zip(self.took).filter(|_| self.is_open()) else { return };
         if let Some(why) = limit.refuses(took, Known::Taken, effort) {
             let Facts { status, why, stop, .. } = Facts::left_out(why);
             self.facts = Facts { status, why, stop, ..self.facts.clone() };

@@ -169,12 +169,15 @@ impl Scan {
         Duration::from_secs(self.seconds.unwrap_or(usual))
     }
 
-    /// A quick study keeps to its time, and leaves out what takes too long for it; of other presets each size is wanted.
+    /// A quick study keeps to its time, and leaves out what takes too long for it; of other presets each size is wanted on each device.
     fn effort(&self, groups: &[Group]) -> Effort {
         // A part is left for sizes near what is found.
         let effort = effort(groups, self.total().mul_f64(0.8));
-        let limit = (self.preset() == Preset::Quick).then(|| Limit::of(&effort, self.total()));
-        Effort { limit, ..effort }
+        let limit = match self.preset() {
+            Preset::Quick => Limit::of(&effort, self.total()),
+            Preset::Seeds | Preset::Models => Limit::of_plain_loops(&effort, self.total()),
+        };
+        Effort { limit: Some(limit), ..effort }
     }
 
     fn study(&self) -> anyhow::Result<Study> {
