@@ -66,6 +66,13 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// Compile a segment once: pipelines, bind groups, thunks.
     fn prepare(&self, segment: &Segment) -> Result<Arc<dyn Prepared>>;
 
+    /// Whether [`Device::prepare`] has something to compile for `segment`, which may take its driver seconds: whoever asks can do it on
+    /// a thread of its own and have the work done elsewhere meanwhile. False where all of it was compiled before, and where nothing
+    /// else could be done on the device meanwhile.
+    fn compiles(&self, _segment: &Segment) -> bool {
+        false
+    }
+
     /// Run a prepared segment on `lane`, after the tickets in `after` (of this device) are done. `Err(Busy)` is
     /// back-pressure: nothing was submitted.
     fn submit(&self, work: &Arc<dyn Prepared>, binding: Binding, lane: Lane, after: &[Ticket]) -> Result<Ticket>;

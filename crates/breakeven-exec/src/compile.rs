@@ -19,6 +19,14 @@ pub struct Executable {
     pub(crate) direct: Option<Direct>,
 }
 
+/// A plan cut into segments that are not compiled yet.
+#[derive(Debug)]
+pub struct Uncompiled {
+    plan: Arc<Plan>,
+    parts: Vec<Part>,
+    devices: Vec<Option<Arc<dyn Device>>>,
+}
+
 /// What one device does without anybody else: one submission.
 #[derive(Debug)]
 pub(crate) struct Stage {
@@ -71,27 +79,44 @@ pub(crate) enum Taken {
     Moved(usize),
 }
 
-impl Executable {
-    /// Compile every segment of `plan`; `devices` by [`DeviceId`].
-    pub fn new(plan: Arc<Plan>, devices: &[Option<Arc<dyn Device>>]) -> Result<Executable, ExecError> {
-        Executable::isolating(plan, devices, &|_, _| false)
-    }
-
-    /// As [`Executable::new`], with a submission of its own for each kernel that is `doubted` on its device.
-    pub fn isolating(
+impl Uncompiled {
+    /// Cuts `plan`; `devices` by [`DeviceId`]. Each kernel that is `doubted` on its device gets a submission of its own.
+    pub fn new(
         plan: Arc<Plan>,
         devices: &[Option<Arc<dyn Device>>],
         doubted: &dyn Fn(DeviceId, &Kernel) -> bool,
-    ) -> Result<Executable, ExecError> {
-        let mut builder = Builder { plan: &plan, devices, doubted, stages: Vec::new(), open: None, moves: 0 };
+    ) -> Result<Uncompiled, ExecError> {
+        let mut builder = Builder { plan: &plan, devices, doubted, parts: Vec::new(), open: None, moves: 0 };
         let mut next = 0;
         while next < plan.steps.len() {
             next = builder.step(next)?;
         }
-        builder.close()?;
-        let stages = builder.stages;
-        let direct = Direct::new(&plan, &stages, devices);
-        Ok(Executable { plan, stages, devices: devices.to_vec(), direct })
+        builder.close();
+        let parts = builder.parts;
+        Ok(Uncompiled { plan, parts, devices: devices.to_vec() })
+    }
+
+    /// The first device whose driver has something to compile for it, which may take seconds.
+    pub fn compiles(&self) -> Option<DeviceId> {
+        let is_slow =
+            |part: &&Part| device(&self.devices, part.device).is_ok_and(|device| device.compiles(&part.segment));
+        self.parts.iter().find(is_slow).map(|part| part.device)
+    }
+
+    /// Compiles every segment.
+    pub fn compile(self) -> Result<Executable, ExecError> {
+        let Uncompiled { plan, parts, devices } = self;
+        let stages: Result<Vec<Stage>, ExecError> = parts.into_iter().map(|part| part.compile(&devices)).collect();
+        let stages = stages?;
+        let direct = Direct::new(&plan, &stages, &devices);
+        Ok(Executable { plan, stages, devices, direct })
+    }
+}
+
+impl Executable {
+    /// Compile every segment of `plan`; `devices` by [`DeviceId`].
+    pub fn new(plan: Arc<Plan>, devices: &[Option<Arc<dyn Device>>]) -> Result<Executable, ExecError> {
+        Uncompiled::new(plan, devices, &|_, _| false)?.compile()
     }
 
     /// The plan it carries out.
@@ -117,13 +142,14 @@ struct Builder<'a> {
     plan: &'a Plan,
     devices: &'a [Option<Arc<dyn Device>>],
     doubted: &'a dyn Fn(DeviceId, &Kernel) -> bool,
-    stages: Vec<Stage>,
-    open: Option<Open>,
+    parts: Vec<Part>,
+    open: Option<Part>,
     moves: usize,
 }
 
-/// A stage being written.
-struct Open {
+/// A stage that is not compiled.
+#[derive(Debug)]
+struct Part {
     device: DeviceId,
     segment: Segment,
     slots: Vec<usize>,
@@ -147,14 +173,14 @@ impl Builder<'_> {
                 // What was handed out must not be written again, so nothing of that stage may come after it.
                 let alone = (self.doubted)(*device, &launch.kernel);
                 if alone || self.open.as_ref().is_some_and(|open| !open.exports.is_empty()) {
-                    self.close()?;
+                    self.close();
                 }
-                let open = self.on(index, *device)?;
+                let open = self.on(index, *device);
                 open.alone = alone;
                 let launch = open.renumber(launch);
                 open.push(index, SegmentStep::Launch(Box::new(launch)));
                 if alone {
-                    self.close()?;
+                    self.close();
                 }
             }
         }
@@ -172,7 +198,7 @@ impl Builder<'_> {
             next += 1;
         }
         // The bytes are on the host only once the senders' stages have ended.
-        self.close()?;
+        self.close();
         sent.into_iter().try_for_each(|(index, given, slot)| self.give(index, given, slot))?;
         Ok(next)
     }
@@ -181,7 +207,7 @@ impl Builder<'_> {
         let device = self.plan.slots[slot].device;
         // A slot that launches write later needs memory of its own: the caller's bytes are only read.
         let in_place = self.device(device)?.caps().host_memory && self.plan.slots[slot].is_upload;
-        let open = self.on(index, device)?;
+        let open = self.on(index, device);
         if in_place {
             open.imports.push((given, slot));
             open.origins.imports.push(index);
@@ -196,7 +222,7 @@ impl Builder<'_> {
     fn take(&mut self, index: usize, slot: usize, bytes: u64, taken: Taken) -> Result<(), ExecError> {
         let device = self.plan.slots[slot].device;
         let in_place = self.device(device)?.caps().host_memory;
-        let open = self.on(index, device)?;
+        let open = self.on(index, device);
         if in_place {
             open.exports.push((slot, bytes, taken));
             open.origins.exports.push(index);
@@ -209,32 +235,32 @@ impl Builder<'_> {
     }
 
     /// The open stage of `device`; another device's stage is closed first.
-    fn on(&mut self, index: usize, device: DeviceId) -> Result<&mut Open, ExecError> {
+    fn on(&mut self, index: usize, device: DeviceId) -> &mut Part {
         if self.open.as_ref().is_some_and(|o| o.device != device) {
-            self.close()?;
+            self.close();
         }
-        let open = self.open.get_or_insert_with(|| Open::new(device, index));
+        let open = self.open.get_or_insert_with(|| Part::new(device, index));
         open.steps.end = index + 1;
-        Ok(open)
+        open
     }
 
-    fn close(&mut self) -> Result<(), ExecError> {
-        let Some(open) = self.open.take() else { return Ok(()) };
-        let prepared = self.device(open.device)?.prepare(&open.segment).map_err(ExecError::of(open.device))?;
-        let Open { device, slots, imports, uploads, reads, exports, steps, origins, alone, .. } = open;
-        self.stages.push(Stage { device, prepared, slots, imports, uploads, reads, exports, steps, origins, alone });
-        Ok(())
+    fn close(&mut self) {
+        self.parts.extend(self.open.take());
     }
 
-    fn device(&self, device: DeviceId) -> Result<&Arc<dyn Device>, ExecError> {
-        let found = self.devices.get(device.0).and_then(Option::as_ref);
-        found.ok_or(ExecError::MissingDevice { device })
+    fn device(&self, id: DeviceId) -> Result<&Arc<dyn Device>, ExecError> {
+        device(self.devices, id)
     }
 }
 
-impl Open {
-    fn new(device: DeviceId, step: usize) -> Open {
-        Open {
+fn device(devices: &[Option<Arc<dyn Device>>], device: DeviceId) -> Result<&Arc<dyn Device>, ExecError> {
+    let found = devices.get(device.0).and_then(Option::as_ref);
+    found.ok_or(ExecError::MissingDevice { device })
+}
+
+impl Part {
+    fn new(device: DeviceId, step: usize) -> Part {
+        Part {
             device,
             segment: Segment::default(),
             slots: Vec::new(),
@@ -246,6 +272,12 @@ impl Open {
             origins: Origins::default(),
             alone: false,
         }
+    }
+
+    fn compile(self, devices: &[Option<Arc<dyn Device>>]) -> Result<Stage, ExecError> {
+        let prepared = device(devices, self.device)?.prepare(&self.segment).map_err(ExecError::of(self.device))?;
+        let Part { device, slots, imports, uploads, reads, exports, steps, origins, alone, .. } = self;
+        Ok(Stage { device, prepared, slots, imports, uploads, reads, exports, steps, origins, alone })
     }
 
     /// One more step of the segment, which is step `origin` of the plan.

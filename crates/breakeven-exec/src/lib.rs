@@ -8,7 +8,7 @@ mod log;
 mod run;
 mod watch;
 
-pub use compile::Executable;
+pub use compile::{Executable, Uncompiled};
 pub use direct::Direct;
 pub use error::ExecError;
 pub use log::{Event, Recording, What};

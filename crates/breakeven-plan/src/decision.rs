@@ -31,6 +31,8 @@ pub enum Reason {
     Probe,
     /// Another plan was predicted to be faster, and this one was seen to be.
     Observed,
+    /// Another plan was chosen, and is still being compiled; this one serves meanwhile.
+    Compiling,
 }
 
 impl Reason {
@@ -48,6 +50,7 @@ impl Reason {
             Reason::Frozen => "frozen",
             Reason::Probe => "probe",
             Reason::Observed => "observed",
+            Reason::Compiling => "compiling",
         }
     }
 }

@@ -122,6 +122,13 @@ pub struct Policy {
     pub frozen: Option<Frozen>,
 }
 
+impl Policy {
+    /// Whether the caller insists on no device.
+    pub fn is_free(&self) -> bool {
+        self.pin.is_none() && self.probe.is_none() && self.pins.is_empty() && self.frozen.is_none()
+    }
+}
+
 impl Default for Policy {
     fn default() -> Policy {
         Policy {

@@ -198,6 +198,11 @@ impl Device for WgpuDevice {
         Ok(Arc::new(WgpuPrepared::new(&self.gpu, &self.pipelines, segment)?))
     }
 
+    fn compiles(&self, segment: &Segment) -> bool {
+        // Where all calls stand in line, those that compute would wait for the one that compiles.
+        !self.gpu.has_one_context && WgpuPrepared::compiles(&self.gpu, &self.pipelines, segment)
+    }
+
     fn copy_on_host(&self, from: &[u8], to: &mut [u8]) {
         self.gpu.options.copier.copy(from, to);
     }

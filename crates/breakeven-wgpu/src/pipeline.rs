@@ -51,6 +51,11 @@ impl Pipelines {
         }
     }
 
+    /// Whether the pipeline of a dispatch was compiled.
+    pub fn has(&self, dispatch: &Dispatch) -> bool {
+        lock(&self.made).get(&dispatch.text).is_some()
+    }
+
     /// The pipeline of a dispatch; compiled at the first call, which is slow.
     pub fn get(&self, gpu: &Gpu, dispatch: &Dispatch) -> Result<Arc<Pipeline>> {
         if let Some(known) = lock(&self.made).get(&dispatch.text) {

@@ -110,6 +110,13 @@ impl WgpuPrepared {
         })
     }
 
+    /// Whether a pipeline of `segment` has to be compiled. What cannot be planned is refused without that.
+    pub fn compiles(gpu: &Gpu, pipelines: &Pipelines, segment: &Segment) -> bool {
+        let segment = &widened(segment);
+        let parts = planned(segment, &gpu.shaping()).unwrap_or_default();
+        parts.iter().flat_map(Part::dispatches).any(|dispatch| !pipelines.has(dispatch))
+    }
+
     /// The bind groups for these buffers: those of the last few sets are kept.
     pub fn groups(&self, gpu: &Gpu, buffers: &[&Raw], scratch: Option<&Raw>) -> Result<Arc<Groups>> {
         let key: Vec<u64> = buffers.iter().chain(&scratch).map(|raw| raw.id).collect();

@@ -6,21 +6,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use breakeven_device::Device;
-use breakeven_exec::Executable;
-use breakeven_ir::{Caps, Graph, Kernel, Op, Unsupported};
-use breakeven_plan::{DeviceId, DeviceView, Home, Machine, Policy, plan};
+use breakeven_exec::{Executable, Uncompiled};
+use breakeven_ir::{Caps, Kernel, Op, Unsupported};
+use breakeven_plan::{DeviceId, DeviceView, Machine, Plan, Policy, plan};
 
+use crate::coming::{AllComing, Awaits, Compiled};
 use crate::devices::{Entry, Snapshot};
 use crate::engine::Shared;
 use crate::failure::Failure;
-use crate::planned::{Planned, Turn};
+use crate::planned::{MadeFor, Planned, Turn};
 use crate::small::Small;
 use crate::stale::{KeepsPlans, moment};
 use crate::trace::{Trace, home, is_home};
 use crate::{Engine, Error};
 
 /// How many plans are kept.
-const KEPT: usize = 256;
+pub(crate) const KEPT: usize = 256;
 
 /// Compiled plans of one engine.
 #[derive(Debug, Default)]
@@ -29,6 +30,8 @@ pub(crate) struct Plans {
     made: AtomicU64,
     /// Those of small graphs, found without their fingerprint.
     pub small: Small,
+    /// Those that are being compiled.
+    pub coming: AllComing,
 }
 
 #[derive(Debug, Default)]
@@ -37,58 +40,83 @@ struct Kept {
     count: usize,
 }
 
+/// What a plan is wanted for: as in [`MadeFor`], with what is not written down unless there is none.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    pub devices: &'a Snapshot,
+    pub trace: &'a Trace,
+    pub read: &'a [bool],
+    pub policy: Policy,
+}
+
+impl Wanted<'_> {
+    /// Whether something was made for the same.
+    pub fn is(&self, made_for: &MadeFor) -> bool {
+        made_for.version == self.devices.version
+            && made_for.graph == self.trace.graph
+            && made_for.policy == self.policy
+            && is_home(&made_for.home, &self.trace.inputs, self.devices, self.read)
+    }
+
+    pub fn made_for(&self) -> MadeFor {
+        MadeFor {
+            version: self.devices.version,
+            graph: self.trace.graph.clone(),
+            home: home(&self.trace.inputs, self.devices, self.read),
+            policy: self.policy.clone(),
+        }
+    }
+
+    /// All that is computed was pinned to the CPU.
+    fn is_on_host(&self) -> bool {
+        let Policy { pins, .. } = &self.policy;
+        let nodes = self.trace.graph.ids().zip(self.trace.graph.nodes());
+        let mut computed = nodes.filter(|(_, node)| node.op != Op::Input);
+        !pins.is_empty() && computed.all(|(id, _)| pins.get(&id) == Some(&DeviceId::HOST))
+    }
+}
+
 impl Engine {
-    /// The compiled plan for `trace` on these devices. Work that could gain by a GPU begins the search for one.
-    pub(crate) fn executable(
-        &self,
-        devices: &Snapshot,
-        trace: &Trace,
-        read: &[bool],
-        policy: Policy,
-    ) -> Result<Arc<Planned>, Failure> {
-        let Shared { plans, prospect, .. } = &*self.0;
-        if policy.frozen.as_ref().is_some_and(|frozen| !frozen.is_on_host()) {
+    /// The compiled plan for what is `wanted`, or one for the CPU that serves until it is compiled. Work that could gain by a GPU begins the
+    /// search for one.
+    pub(crate) fn executable(&self, wanted: &Wanted<'_>, awaits: Awaits) -> Result<Arc<Planned>, Failure> {
+        if wanted.policy.frozen.as_ref().is_some_and(|frozen| !frozen.is_on_host()) {
             self.0.devices.look();
         }
-        let key = trace.graph.fingerprint();
-        let same = |k: &&Arc<Planned>| {
-            k.version == devices.version
-                && k.graph == trace.graph
-                && k.policy == policy
-                && is_home(&k.home, &trace.inputs, devices, read)
-        };
-        if let Some(known) = plans.lock().plans.get(&key).and_then(|all| all.iter().find(same)) {
-            return Ok(known.clone());
+        let key = wanted.trace.graph.fingerprint();
+        if let Some(known) = self.0.plans.find(key, wanted) {
+            return Ok(known);
         }
-        let home = home(&trace.inputs, devices, read);
-        let executable = Arc::new(make(devices, &trace.graph, &home, &policy)?);
-        let is_on_host = is_on_host(trace, &policy);
-        let is_bound = policy.frozen.is_some() || is_on_host;
-        if self.0.devices.is_waiting() && !is_bound && prospect.could_gain(executable.plan()) {
-            self.0.devices.look();
+        match self.compiled(key, wanted, awaits)? {
+            Compiled::Now(made_for, executable) => Ok(self.keep_plan(key, wanted, *made_for, executable)),
+            Compiled::Later(stand_in) => Ok(stand_in),
         }
-        let is_pinned = !policy.pins.is_empty();
-        let is_free = policy.pin.is_none() && policy.frozen.is_none();
-        let made_for = (trace.graph.clone(), home, policy);
-        let learns = self.0.options.learn && is_free && !is_pinned;
-        let planned = Planned::new(made_for, devices.version, executable, learns);
-        let (planned, is_new) = plans.keep(key, planned);
-        if is_new && is_free && (!is_pinned || is_on_host) {
-            plans.small.keep(&planned, self.0.devices.names(), is_pinned);
+    }
+
+    fn keep_plan(&self, key: u64, wanted: &Wanted<'_>, made_for: MadeFor, executable: Arc<Executable>) -> Arc<Planned> {
+        let Shared { plans, prospect, devices, .. } = &*self.0;
+        let is_on_host = wanted.is_on_host();
+        let is_bound = wanted.policy.frozen.is_some() || is_on_host;
+        if devices.is_waiting() && !is_bound && prospect.could_gain(executable.plan()) {
+            devices.look();
+        }
+        let (planned, is_new) = plans.keep(key, Planned::new(made_for, executable, self.0.options.learn));
+        if is_new && (wanted.policy.is_free() || is_on_host) {
+            plans.small.keep(&planned, devices.names(), is_on_host);
         }
         // The devices may have changed while this was planned.
-        let now = self.0.devices.version();
-        if moment(planned.version) != now {
+        let now = devices.version();
+        if moment(planned.made_for.version) != now {
             plans.drop_stale(now);
         }
-        Ok(planned)
+        planned
     }
 
     /// The plan for the next run of one that is known: perhaps another one, which is tried.
     pub(crate) fn turn(&self, planned: &Arc<Planned>, devices: &Snapshot) -> Turn {
         planned.turn(|device| {
             let (planned, devices, all) = (planned.clone(), devices.clone(), Arc::downgrade(&self.0.devices));
-            self.0.devices.beside(move || {
+            let task = move || {
                 // A driver may panic on a thread of ours.
                 let made = catch_unwind(AssertUnwindSafe(|| rival(&devices, &planned, device)));
                 if made.is_err() {
@@ -96,7 +124,8 @@ impl Engine {
                     all.upgrade().into_iter().for_each(|all| all.note(note.to_owned()));
                 }
                 planned.has_rival(made.ok().flatten());
-            })
+            };
+            self.0.devices.beside(Box::new(task)).is_ok()
         })
     }
 
@@ -110,7 +139,7 @@ impl Engine {
 
 impl KeepsPlans for Plans {
     fn drop_stale(&self, now: u64) {
-        let is_stale = |known: &mut Arc<Planned>| moment(known.version) != now;
+        let is_stale = |known: &mut Arc<Planned>| moment(known.made_for.version) != now;
         let mut kept = self.lock();
         let stale: Vec<Arc<Planned>> = kept.plans.values_mut().flat_map(|all| all.extract_if(.., is_stale)).collect();
         kept.plans.retain(|_, all| !all.is_empty());
@@ -118,6 +147,7 @@ impl KeepsPlans for Plans {
         drop(kept);
         // With the last plan for it a device closes, which may take a while.
         drop(stale);
+        drop(self.coming.keep_only(|version| moment(version) == now));
         self.small.drop_stale(now);
     }
 }
@@ -125,8 +155,16 @@ impl KeepsPlans for Plans {
 impl Plans {
     /// Forgets all plans, which keep the devices open that they were made for.
     pub fn forget(&self) {
-        *self.lock() = Kept::default();
+        let kept = std::mem::take(&mut *self.lock());
+        drop(kept);
+        drop(self.coming.keep_only(|_| false));
         self.small.clear();
+    }
+
+    /// The plan that was made for the same.
+    fn find(&self, key: u64, wanted: &Wanted<'_>) -> Option<Arc<Planned>> {
+        let kept = self.lock();
+        kept.plans.get(&key)?.iter().find(|known| wanted.is(&known.made_for)).cloned()
     }
 
     /// How many were made so far. Those that were found are not counted: eager operations on small data would notice.
@@ -138,7 +176,9 @@ impl Plans {
     fn keep(&self, key: u64, planned: Planned) -> (Arc<Planned>, bool) {
         self.made.fetch_add(1, Ordering::Relaxed);
         let mut kept = self.lock();
-        if let Some(known) = kept.plans.get(&key).and_then(|all| all.iter().find(|known| known.is_for(&planned))) {
+        if let Some(known) =
+            kept.plans.get(&key).and_then(|all| all.iter().find(|known| known.made_for == planned.made_for))
+        {
             return (known.clone(), false);
         }
         if kept.count >= KEPT {
@@ -156,21 +196,15 @@ impl Plans {
     }
 }
 
-/// All that is computed was pinned to the CPU.
-fn is_on_host(trace: &Trace, policy: &Policy) -> bool {
-    let nodes = trace.graph.ids().zip(trace.graph.nodes());
-    let mut computed = nodes.filter(|(_, node)| node.op != Op::Input);
-    !policy.pins.is_empty() && computed.all(|(id, _)| policy.pins.get(&id) == Some(&DeviceId::HOST))
-}
-
 /// The same work on one device alone, if that can be.
 fn rival(devices: &Snapshot, planned: &Planned, device: DeviceId) -> Option<Executable> {
-    let policy = Policy { probe: Some(device), ..planned.policy.clone() };
-    make(devices, &planned.graph, &planned.home, &policy).ok()
+    let MadeFor { policy, .. } = &planned.made_for;
+    let made_for = MadeFor { policy: Policy { probe: Some(device), ..policy.clone() }, ..planned.made_for.clone() };
+    compile_later(devices, plan_for(devices, &made_for).ok()?).ok()?.compile().ok()
 }
 
-/// Plan and compile.
-fn make(devices: &Snapshot, graph: &Graph, home: &Home, policy: &Policy) -> Result<Executable, Failure> {
+/// Plans.
+pub(crate) fn plan_for(devices: &Snapshot, made_for: &MadeFor) -> Result<Plan, Failure> {
     let open: Vec<Option<Arc<dyn Device>>> = devices.ids().map(|id| devices.device(id)).collect();
     let pairs = || devices.entries().iter().zip(&open);
     let answers: Vec<_> = pairs().map(|(entry, device)| answer(entry, device.as_ref())).collect();
@@ -190,9 +224,15 @@ fn make(devices: &Snapshot, graph: &Graph, home: &Home, policy: &Policy) -> Resu
             })
             .collect(),
     };
-    let plan = plan(graph, home, policy, &machine).map_err(|e| Error::Placement(e.to_string()))?;
+    let MadeFor { graph, home, policy, .. } = made_for;
+    Ok(plan(graph, home, policy, &machine).map_err(|e| Error::Placement(e.to_string()))?)
+}
+
+/// A plan, cut for the devices and not compiled yet.
+pub(crate) fn compile_later(devices: &Snapshot, plan: Plan) -> Result<Uncompiled, Failure> {
+    let open: Vec<Option<Arc<dyn Device>>> = devices.ids().map(|id| devices.device(id)).collect();
     let doubted = |id: DeviceId, kernel: &Kernel| devices.entry(id).record.doubts(kernel);
-    Executable::isolating(Arc::new(plan), &open, &doubted).map_err(Failure::before_running)
+    Uncompiled::new(Arc::new(plan), &open, &doubted).map_err(Failure::before_running)
 }
 
 /// How a device makes products of lower precision, asked by the planner.

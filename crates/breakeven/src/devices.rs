@@ -9,6 +9,7 @@ use breakeven_device::{Buffer, Deadline, Device, DeviceInfo, DeviceKind, HostByt
 use breakeven_exec::ExecError;
 use breakeven_plan::{DeviceId, DeviceProfile, Profile};
 
+use crate::beside::Beside;
 use crate::inside::Inside;
 use crate::record::Record;
 use crate::recovery::Opener;
@@ -87,8 +88,8 @@ pub(crate) struct Devices {
     pub keepers: Keepers,
     /// Threads that look for devices, open them again, or compile for them beside the work of the callers.
     pub inside: Inside,
-    /// One of the last kind is under way.
-    is_beside: Arc<AtomicBool>,
+    /// What is to be compiled so.
+    pub beside: Beside,
     /// The engine is gone.
     is_left: AtomicBool,
 }
@@ -169,7 +170,7 @@ impl Devices {
             changed: Condvar::new(),
             keepers: Keepers::default(),
             inside: Inside::default(),
-            is_beside: Arc::default(),
+            beside: Beside::default(),
             is_left: AtomicBool::new(false),
         }
     }
@@ -200,22 +201,6 @@ impl Devices {
     pub fn leave(&self) -> bool {
         self.is_left.store(true, Ordering::Release);
         self.inside.wait(Deadline::after(LEAVING))
-    }
-
-    /// Begins something on a thread of its own, which the end of the engine waits for; false while another such thing is under way,
-    /// and where the system refuses a thread.
-    pub fn beside(self: &Arc<Devices>, act: impl FnOnce() + Send + 'static) -> bool {
-        if !self.is_wanted() || self.is_beside.swap(true, Ordering::AcqRel) {
-            return false;
-        }
-        let (held, ends) = (Arc::downgrade(self), Ends(self.is_beside.clone()));
-        let work = move || {
-            let _ends = ends;
-            if search::is_wanted(&held) {
-                act();
-            }
-        };
-        self.inside.spawn("breakeven-rival", work).is_ok()
     }
 
     /// False once the engine is gone.
@@ -297,8 +282,8 @@ impl Devices {
         self.change(|registry| if begins { registry.recovering += 1 } else { registry.recovering -= 1 });
     }
 
-    /// Begin the search and block until it has ended and no device is being opened again; gives the time waited when the deadline
-    /// passes first.
+    /// Begin the search and block until it has ended, no device is being opened again and nothing is being compiled; gives the time
+    /// waited when the deadline passes first.
     pub fn wait(self: &Arc<Devices>, deadline: Deadline) -> Result<(), Duration> {
         self.look();
         let mut registry = self.lock();
@@ -309,7 +294,8 @@ impl Devices {
             let waited = self.changed.wait_timeout(registry, deadline.remaining());
             registry = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        Ok(())
+        drop(registry);
+        if self.beside.wait(deadline) { Ok(()) } else { Err(deadline.waited()) }
     }
 
     pub fn report(&self) -> Vec<DeviceReport> {
@@ -346,15 +332,6 @@ impl Devices {
 
     fn lock(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What is under way until this is dropped.
-struct Ends(Arc<AtomicBool>);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
     }
 }
 

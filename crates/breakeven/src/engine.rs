@@ -103,8 +103,9 @@ impl Engine {
         EngineBuilder::default()
     }
 
-    /// Look for GPUs, and wait until every device is open, tested and measured, or found unusable, and until none is being opened
-    /// again or waited for after a failure.
+    /// Look for GPUs, and wait until every device is open, tested and measured, or found unusable, until none is being opened again or
+    /// waited for after a failure, and until nothing is being compiled for one: work that was met before runs where it was placed from
+    /// then on, and not on the CPU until a driver has compiled it.
     pub fn ready(&self, deadline: Deadline) -> Result<()> {
         let source = |waited| breakeven_device::DeviceError::Timeout { waited, pending: 0 };
         let late = |waited| Error::Device { device: "the search for devices".to_owned(), source: source(waited) };

@@ -9,6 +9,8 @@ use breakeven_exec::{Inputs, Outcome, OutputValue, StageTiming};
 use breakeven_ir::{Element, Layout, NodeId, Op};
 use breakeven_plan::{Cost, DeviceId, Frozen, OutputPlace, Plan, Policy, Trust};
 
+use crate::cache::Wanted;
+use crate::coming::Awaits;
 use crate::devices::Snapshot;
 use crate::failure::{Attempts, Failure, of_device};
 use crate::patience::{Patience, limit};
@@ -50,7 +52,8 @@ impl Engine {
         let snapshot = self.0.devices.snapshot();
         let mut trace = Trace::of(outputs, &snapshot)?;
         let policy = self.policy(std::mem::take(&mut trace.pins));
-        let planned = self.executable(&snapshot, &trace, &vec![true; outputs.len()], policy);
+        let wanted = Wanted { devices: &snapshot, trace: &trace, read: &vec![true; outputs.len()], policy };
+        let planned = self.executable(&wanted, Awaits::It(self.patience()));
         let planned = planned.map_err(|failure| failure.named(&snapshot))?;
         let plan = planned.lead().plan();
         let searching = self.0.devices.remark().map(str::to_owned);
@@ -181,7 +184,8 @@ impl Engine {
     ) -> std::result::Result<Report, Failure> {
         let patience = attempts.patience;
         let begun = Instant::now();
-        let Ready { inputs, planned } = self.prepared(devices, outputs, way.read, way.frozen)?;
+        let awaits = if way.is_traced { Awaits::It(patience) } else { Awaits::Briefly(patience) };
+        let Ready { inputs, planned } = self.prepared(devices, outputs, (way.read, way.frozen), awaits)?;
         let mut turn = match way.is_traced {
             true => planned.lead(),
             false if patience.has_time_for_a_trial(planned.longest()) => self.turn(&planned, devices),
@@ -261,15 +265,15 @@ impl Engine {
         &self,
         snapshot: &Snapshot,
         outputs: &[&Tensor],
-        read: &[bool],
-        frozen: Option<&Frozen>,
+        (read, frozen): (&[bool], Option<&Frozen>),
+        awaits: Awaits,
     ) -> std::result::Result<Ready, Failure> {
-        if let Some(ready) = frozen.is_none().then(|| Call::whole(outputs, snapshot, read)).flatten() {
+        if let Some(ready) = frozen.is_none().then(|| Call::whole(outputs, snapshot, read, awaits)).flatten() {
             return ready;
         }
         let mut trace = Trace::of(outputs, snapshot)?;
         let policy = Policy { frozen: frozen.cloned(), ..self.policy(std::mem::take(&mut trace.pins)) };
-        let planned = self.executable(snapshot, &trace, read, policy)?;
+        let planned = self.executable(&Wanted { devices: snapshot, trace: &trace, read, policy }, awaits)?;
         Ok(Ready { inputs: trace.inputs, planned })
     }
 

@@ -18,10 +18,12 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod beside;
 mod builder;
 mod bytes;
 mod cache;
 pub mod calibrate;
+mod coming;
 mod compose;
 mod contest;
 mod custom;

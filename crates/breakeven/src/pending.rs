@@ -6,6 +6,7 @@ use breakeven_exec::{ExecError, Executable, Outcome, Running};
 use breakeven_ir::NodeId;
 use breakeven_plan::{Cost, DeviceId};
 
+use crate::coming::Awaits;
 use crate::devices::Snapshot;
 use crate::evaluate::{Ready, value_of};
 use crate::failure::{Attempts, Failure};
@@ -34,7 +35,7 @@ impl Engine {
         if value_of(tensor).is_some_and(|value| value.is_there(&devices)) {
             return Ok(None);
         }
-        match self.prepared(&devices, &[tensor], &[true], None) {
+        match self.prepared(&devices, &[tensor], (&[true], None), Awaits::Briefly(self.patience())) {
             Ok(Ready { inputs, planned }) => {
                 let executable = planned.lead().executable().clone();
                 Ok(Some(PlannedRead { tensor: tensor.clone(), inputs, executable, devices }))

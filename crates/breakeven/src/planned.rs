@@ -10,14 +10,22 @@ use breakeven_plan::{DeviceId, Home, Plan, Policy, Reason};
 
 use crate::contest::{Contest, Side};
 
-/// A plan and exactly what it was made for.
-#[derive(Debug)]
-pub(crate) struct Planned {
+/// Exactly what a plan is made for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct MadeFor {
+    /// The devices, by the count of their changes.
+    pub version: u64,
     pub graph: Graph,
     pub home: Home,
     pub policy: Policy,
-    /// The devices that it was made for.
-    pub version: u64,
+}
+
+/// A plan and what it was made for.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub made_for: MadeFor,
+    /// It serves until what was chosen is compiled, and is not kept.
+    pub is_stand_in: bool,
     /// What was predicted to be the fastest.
     first: Arc<Executable>,
     other: Option<Other>,
@@ -50,21 +58,20 @@ struct Rival {
 
 impl Planned {
     /// With a contest where the caller insists on nothing, another device could be as fast, and `learns`.
-    pub fn new(
-        (graph, home, policy): (Graph, Home, Policy),
-        version: u64,
-        first: Arc<Executable>,
-        learns: bool,
-    ) -> Planned {
-        let is_read = (0..graph.outputs().len()).all(|output| home.is_read(output));
-        let other = Other::of(first.plan(), is_read).filter(|_| learns);
-        Planned { graph, home, policy, version, first, other }
+    pub fn new(made_for: MadeFor, first: Arc<Executable>, learns: bool) -> Planned {
+        let is_read = (0..made_for.graph.outputs().len()).all(|output| made_for.home.is_read(output));
+        let other = Other::of(first.plan(), is_read).filter(|_| learns && made_for.policy.is_free());
+        Planned { made_for, is_stand_in: false, first, other }
     }
 
-    /// Whether it was made for the same.
-    pub fn is_for(&self, other: &Planned) -> bool {
-        (self.version, &self.graph, &self.home, &self.policy)
-            == (other.version, &other.graph, &other.home, &other.policy)
+    /// Until what was chosen for the same is compiled.
+    pub fn standing_in(made_for: MadeFor, first: Arc<Executable>) -> Planned {
+        Planned { made_for, is_stand_in: true, first, other: None }
+    }
+
+    /// What the first of the plans is predicted to take.
+    pub fn predicted(&self) -> Duration {
+        Duration::try_from_secs_f64(self.first.plan().predicted.seconds).unwrap_or_default()
     }
 
     /// Seconds that are predicted for the slower one of the plans.
@@ -164,7 +171,7 @@ impl Planned {
             other.failed(Side::Rival);
             return;
         };
-        let leading = because(Reason::Observed, executable.plan());
+        let leading = Arc::new(because(Reason::Observed, executable.plan()));
         // Nobody else sets it: it was asked for once.
         drop(other.rival.set(Rival { leading, executable: executable.into() }));
         other.look(&other.lock());
@@ -226,10 +233,10 @@ impl Other {
 }
 
 /// The same plan, of which every step is where it is for one reason.
-fn because(reason: Reason, plan: &Plan) -> Arc<Plan> {
+pub(crate) fn because(reason: Reason, plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     plan.decisions.iter_mut().for_each(|decision| decision.reason = reason);
-    Arc::new(plan)
+    plan
 }
 
 /// What one run goes by. A trial ends with it, however that is.
@@ -265,7 +272,7 @@ impl Turn {
     /// Its plan, with the reasons of this run.
     pub fn plan(&self) -> Arc<Plan> {
         match self.side {
-            Side::Planned if self.is_trial() => because(Reason::Probe, self.executable().plan()),
+            Side::Planned if self.is_trial() => Arc::new(because(Reason::Probe, self.executable().plan())),
             Side::Rival if self.is_trial() => self.executable().plan().clone(),
             side => self.planned.plan(side).clone(),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use breakeven_device::{Deadline, HostBytes, Lent};
@@ -11,14 +11,16 @@ use breakeven_plan::{DeviceId, Home, Policy, Source};
 use bytemuck::Pod;
 use smallvec::SmallVec;
 
+use crate::cache::Wanted;
+use crate::coming::Awaits;
 use crate::devices::Snapshot;
 use crate::evaluate::{Ready, value_of};
 use crate::failure::{Attempts, Failure};
 use crate::patience::Patience;
-use crate::planned::Planned;
+use crate::planned::{MadeFor, Planned};
 use crate::stale::{KeepsPlans, moment};
 use crate::tensor::{Inputs, State};
-use crate::trace::{Trace, home, is_home};
+use crate::trace::{Trace, is_home};
 use crate::value::{Limit, Value};
 use crate::{Engine, Result, Tensor};
 
@@ -44,15 +46,40 @@ pub(crate) struct Written {
 
 /// The plans of a program.
 #[derive(Debug, Default)]
-pub(crate) struct Kept(Mutex<Vec<Known>>);
+pub(crate) struct Kept(Mutex<Vec<Arc<Planned>>>);
 
 impl KeepsPlans for Kept {
     fn drop_stale(&self, now: u64) {
-        // Whoever holds it looks itself once it has planned, and may be on this very thread.
-        let Ok(mut plans) = self.0.try_lock() else { return };
-        let stale: Vec<Known> = plans.extract_if(.., |known| moment(known.version) != now).collect();
-        drop(plans);
+        let stale: Vec<_> = self.lock().extract_if(.., |known| moment(known.made_for.version) != now).collect();
         drop(stale);
+    }
+}
+
+impl Kept {
+    /// The plan for values in these places.
+    fn find(&self, inputs: &[(NodeId, Arc<Value>)], devices: &Snapshot, read: &[bool]) -> Option<Arc<Planned>> {
+        let is_same = |known: &&Arc<Planned>| {
+            let MadeFor { version, home, .. } = &known.made_for;
+            *version == devices.version && is_home(home, inputs, devices, read)
+        };
+        self.lock().iter().find(is_same).cloned()
+    }
+
+    /// Keeps one more. Those made for other devices would keep them open.
+    fn keep(&self, planned: &Arc<Planned>) {
+        let version = planned.made_for.version;
+        let mut plans = self.lock();
+        let mut gone: Vec<_> = plans.extract_if(.., |known| known.made_for.version != version).collect();
+        if plans.len() >= KEPT {
+            gone.push(plans.remove(0));
+        }
+        plans.push(planned.clone());
+        drop(plans);
+        drop(gone);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Planned>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -69,14 +96,6 @@ pub(crate) struct Parameter {
     pub spec: Spec,
     /// Extents that it must not leave as an index.
     pub limits: Vec<Limit>,
-}
-
-/// A plan, and what it was made for.
-#[derive(Debug)]
-pub(crate) struct Known {
-    version: u64,
-    home: Home,
-    planned: Arc<Planned>,
 }
 
 /// The host bytes of a graph's inputs.
@@ -196,9 +215,9 @@ impl Program {
         let version = engine.0.devices.version();
         let mut hosts = Hosts::new();
         let planned = {
-            let plans = self.0.plans.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut now = plans.iter().filter(|known| known.version == version);
-            now.find(|known| known.takes(&self.0.inputs, arguments, &mut hosts))?.planned.clone()
+            let plans = self.0.plans.lock();
+            let mut now = plans.iter().filter(|known| known.made_for.version == version);
+            now.find(|known| takes(&known.made_for.home, &self.0.inputs, arguments, &mut hosts))?.clone()
         };
         let side = planned.settled()?;
         let direct = planned.executable(side)?.direct()?;
@@ -232,25 +251,23 @@ impl Program {
     }
 }
 
-impl Known {
-    /// Whether it was made for values in the places where these are, with every output read; `hosts` are their bytes then.
-    fn takes<'a>(&self, inputs: &'a [(NodeId, Given)], arguments: &[&'a Tensor], hosts: &mut Hosts<'a>) -> bool {
-        hosts.clear();
-        if !self.home.read.iter().all(|read| *read) || self.home.inputs.len() != inputs.len() {
-            return false;
-        }
-        for ((id, given), (other, source)) in inputs.iter().zip(&self.home.inputs) {
-            let bytes = match given {
-                Given::Constant(value) => value.host_as(source).map(Host::There),
-                Given::Argument(index) => Host::of(arguments[*index], source),
-            };
-            match bytes {
-                Some(bytes) if id == other => hosts.push((*id, bytes)),
-                _ => return false,
-            }
-        }
-        true
+/// Whether `home` is that of values in the places where these are, with every output read; `hosts` are their bytes then.
+fn takes<'a>(home: &Home, inputs: &'a [(NodeId, Given)], arguments: &[&'a Tensor], hosts: &mut Hosts<'a>) -> bool {
+    hosts.clear();
+    if !home.read.iter().all(|read| *read) || home.inputs.len() != inputs.len() {
+        return false;
     }
+    for ((id, given), (other, source)) in inputs.iter().zip(&home.inputs) {
+        let bytes = match given {
+            Given::Constant(value) => value.host_as(source).map(Host::There),
+            Given::Argument(index) => Host::of(arguments[*index], source),
+        };
+        match bytes {
+            Some(bytes) if id == other => hosts.push((*id, bytes)),
+            _ => return false,
+        }
+    }
+    true
 }
 
 impl Call {
@@ -259,6 +276,7 @@ impl Call {
         outputs: &[&Tensor],
         devices: &Snapshot,
         read: &[bool],
+        awaits: Awaits,
     ) -> Option<std::result::Result<Ready, Failure>> {
         let call = match &*outputs.first()?.0.state() {
             State::Deferred(call, 0) => call.clone(),
@@ -275,7 +293,7 @@ impl Call {
         };
         outputs.iter().enumerate().all(fits).then_some(())?;
         let inputs = call.values(devices)?;
-        Some(call.program.0.ready(inputs, devices, read))
+        Some(call.program.0.ready(inputs, devices, read, awaits))
     }
 
     /// The values of the graph's inputs, if all are there.
@@ -312,27 +330,21 @@ impl Written {
         inputs: Vec<(NodeId, Arc<Value>)>,
         devices: &Snapshot,
         read: &[bool],
+        awaits: Awaits,
     ) -> std::result::Result<Ready, Failure> {
-        let mut plans = self.plans.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |known: &&Known| known.version == devices.version && is_home(&known.home, &inputs, devices, read);
-        if let Some(known) = plans.iter().find(is_same) {
-            return Ok(Ready { inputs, planned: known.planned.clone() });
+        if let Some(planned) = self.plans.find(&inputs, devices, read) {
+            return Ok(Ready { inputs, planned });
         }
-        let home = home(&inputs, devices, read);
         let trace = Trace { graph: self.graph.clone(), inputs, pins: BTreeMap::new() };
-        let policy = self.engine.policy(self.pins.clone());
-        let planned = self.engine.executable(devices, &trace, read, policy)?;
-        // Those made for other devices would keep them open.
-        plans.retain(|known| known.version == devices.version);
-        if plans.len() >= KEPT {
-            plans.remove(0);
-        }
-        plans.push(Known { version: devices.version, home, planned: planned.clone() });
-        drop(plans);
-        // The devices may have changed while this was planned.
-        let now = self.engine.0.devices.version();
-        if moment(devices.version) != now {
-            self.plans.drop_stale(now);
+        let wanted = Wanted { devices, trace: &trace, read, policy: self.engine.policy(self.pins.clone()) };
+        let planned = self.engine.executable(&wanted, awaits)?;
+        if !planned.is_stand_in {
+            self.plans.keep(&planned);
+            // The devices may have changed while this was planned.
+            let now = self.engine.0.devices.version();
+            if moment(devices.version) != now {
+                self.plans.drop_stale(now);
+            }
         }
         Ok(Ready { inputs: trace.inputs, planned })
     }

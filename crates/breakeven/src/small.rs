@@ -12,7 +12,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::contest::Side;
 use crate::folded::Folded;
-use crate::planned::Planned;
+use crate::planned::{MadeFor, Planned};
 use crate::report::Report;
 use crate::stale::moment;
 use crate::tensor::{Node as TensorNode, State};
@@ -51,7 +51,7 @@ struct Found {
 impl Small {
     /// Keeps a plan that was made without pins, or with all of it pinned to the host, where it can be found here.
     pub fn keep(&self, planned: &Arc<Planned>, devices: Arc<[String]>, is_pinned: bool) {
-        let Planned { graph, version, .. } = &**planned;
+        let MadeFor { graph, version, .. } = &planned.made_for;
         let [output] = graph.outputs() else { return };
         if graph.nodes().len() > NODES || !planned.may_be_direct() {
             return;
@@ -60,7 +60,7 @@ impl Small {
         let key = key(tag(&root.op), &root.spec, root.inputs.iter().map(|id| &graph.node(*id).spec.shape));
         let known = Known { planned: planned.clone(), is_pinned, devices, keeps: AtomicBool::new(false) };
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|(_, known)| known.planned.version == *version);
+        all.retain(|(_, known)| known.planned.made_for.version == *version);
         let at = all.partition_point(|(k, _)| *k < key);
         all.insert(at, (key, Arc::new(known)));
     }
@@ -70,7 +70,7 @@ impl Small {
         self.0
             .write()
             .unwrap_or_else(PoisonError::into_inner)
-            .retain(|(_, known)| moment(known.planned.version) == now);
+            .retain(|(_, known)| moment(known.planned.made_for.version) == now);
     }
 
     /// Forgets everything.
@@ -96,7 +96,7 @@ impl Small {
         let alike = all[from..].iter().take_while(|(k, _)| *k == key).map(|(_, known)| known);
         let is_now = |known: &&Arc<Known>| {
             let planned = &known.planned;
-            planned.version == version && planned.home.is_read(0) == is_read
+            planned.made_for.version == version && planned.made_for.home.is_read(0) == is_read
         };
         let mut now = alike.filter(|known| known.is_pinned == is_pinned && is_now(known));
         let mut given = Given::new();
@@ -128,8 +128,8 @@ struct Met {
 impl Search<'_> {
     /// Whether what computes a tensor is its graph, node by node; the bytes of the graph's inputs are given then.
     fn whole(&mut self, state: &State, spec: &Spec) -> Option<()> {
-        self.met.resize(self.known.planned.graph.nodes().len(), None);
-        let root = self.known.planned.graph.outputs()[0].index();
+        self.met.resize(self.known.planned.made_for.graph.nodes().len(), None);
+        let root = self.known.planned.made_for.graph.outputs()[0].index();
         self.inside(root, state, spec)?;
         // Every node is met after those that take it, and the output is taken by none.
         for at in (0..self.met.len()).rev().filter(|&at| at != root) {
@@ -142,12 +142,12 @@ impl Search<'_> {
 
     /// What is computed as `state` says is node `at`.
     fn inside(&mut self, at: usize, state: &State, spec: &Spec) -> Option<()> {
-        let node = &self.known.planned.graph.nodes()[at];
+        let node = &self.known.planned.made_for.graph.nodes()[at];
         match state {
             State::Recipe(op, inputs) if is_same(op, spec, node) => self.meet_all(node, inputs),
             State::Folded(folded) if matches!(&node.op, Op::Reduce(reduce) if *reduce == folded.reduce) => {
                 let id = node.inputs[0];
-                let node = self.known.planned.graph.node(id);
+                let node = self.known.planned.made_for.graph.node(id);
                 let is_alike = matches!(&node.op, Op::Map(row, params) if is_same_row(folded, *row, params));
                 (is_alike && self.met[id.index()].is_none()).then_some(())?;
                 // No tensor stands for it: one that did would be another node.
@@ -210,9 +210,9 @@ impl Known {
 
     /// The bytes of `value`, if input `id` was in the same places in the same order of elements.
     fn input(&self, id: NodeId, value: &Value) -> Option<HostBytes> {
-        let node = self.planned.graph.node(id);
+        let node = self.planned.made_for.graph.node(id);
         let is_alike = node.op == Op::Input && node.spec == value.spec;
-        is_alike.then(|| value.host_as(self.planned.home.inputs.get(&id)?)).flatten().cloned()
+        is_alike.then(|| value.host_as(self.planned.made_for.home.inputs.get(&id)?)).flatten().cloned()
     }
 }
 

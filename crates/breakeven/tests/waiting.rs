@@ -35,6 +35,8 @@ fn s01_a_lone_read_comes_back() {
 fn s02_a_deadline_is_kept_and_the_same_work_is_right_without_one() {
     let (engine, device) = swiftshader();
     let y = long_work(&engine);
+    // Compiles it, so that the device is at it when the deadline passes.
+    engine.explain(&[&y]).unwrap();
     let start = Instant::now();
     let error = y.to_vec_by::<f32>(Deadline::after(Duration::from_millis(200))).unwrap_err();
     let waited = start.elapsed();

@@ -171,7 +171,12 @@ impl Device for SimDevice {
                 self.supports(&launch.kernel)?;
             }
         }
+        self.options.compiler.iter().try_for_each(|compiler| compiler.compile(segment))?;
         Ok(Arc::new(SimPrepared(segment.steps.clone())))
+    }
+
+    fn compiles(&self, segment: &Segment) -> bool {
+        self.options.compiler.as_ref().is_some_and(|compiler| compiler.has_work(segment))
     }
 
     fn submit(&self, work: &Arc<dyn Prepared>, binding: Binding, lane: Lane, after: &[Ticket]) -> Result<Ticket> {

@@ -5,12 +5,14 @@
 
 mod backend;
 mod clock;
+mod compiler;
 mod device;
 mod memory;
 mod queue;
 
 pub use backend::SimBackend;
 pub use clock::SimClock;
+pub use compiler::SimCompiler;
 pub use device::SimDevice;
 
 use std::time::Duration;
@@ -74,6 +76,8 @@ pub struct SimOptions {
     pub caps: Caps,
     /// What goes wrong.
     pub faults: Vec<Fault>,
+    /// What kernels are compiled by; none where that takes no time.
+    pub compiler: Option<SimCompiler>,
 }
 
 impl SimOptions {
@@ -86,6 +90,7 @@ impl SimOptions {
             speed,
             caps: Caps { host_memory: false, ..Caps::host() },
             faults: Vec::new(),
+            compiler: None,
         }
     }
 

@@ -1,0 +1,176 @@
+//! While a driver compiles what was chosen, the CPU serves.
+
+mod sim;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use breakeven::{
+    Deadline, Device, DeviceError, DeviceId, DeviceProfile, DeviceState, Engine, EngineBuilder, Error, Tensor,
+};
+use breakeven_device::sim::{SimClock, SimCompiler, SimDevice, SimOptions};
+use breakeven_plan::{Curve, Reason};
+
+const N: usize = 4096;
+const LATE: Duration = Duration::from_secs(20);
+
+/// With a device that is predicted to be a hundred times as fast as the CPU, which does `cpu_rate` operations a second.
+fn engine_of(cpu_rate: f64, compiler: &SimCompiler, settle: fn(EngineBuilder) -> EngineBuilder) -> Engine {
+    let options = SimOptions { compiler: Some(compiler.clone()), ..sim::options(&[]) };
+    let device: Arc<dyn Device> = Arc::new(SimDevice::new(options, &SimClock::new()));
+    let link = || Curve::rate(1e15);
+    let profile = DeviceProfile { upload: link(), download: link(), ..sim::rates(100.0 * cpu_rate) };
+    let builder = Engine::builder().gpus(false).no_cache().cpu_profile(sim::rates(cpu_rate));
+    settle(builder.measured_device(device, profile)).build().unwrap()
+}
+
+/// Its work is predicted to take the CPU some eight microseconds: nobody notices the wait.
+fn engine(compiler: &SimCompiler) -> Engine {
+    engine_of(1e9, compiler, |builder| builder)
+}
+
+fn work(engine: &Engine) -> Tensor {
+    engine.tensor(&(0..N).map(|i| i as f32 / N as f32).collect::<Vec<_>>(), [N]).exp() + 1.0
+}
+
+fn check(got: &[f32]) {
+    assert_eq!(got.len(), N);
+    for (i, got) in got.iter().enumerate() {
+        let want = f64::from(i as f32 / N as f32).exp() + 1.0;
+        assert!((f64::from(*got) - want).abs() <= 4e-7 * want, "{i}: {got} for {want}");
+    }
+}
+
+/// Computes the work; where, why, and what is to be known of it.
+fn run(engine: &Engine) -> (DeviceId, Reason, Vec<String>) {
+    let tensor = work(engine);
+    let plan = engine.run(&[&tensor]).unwrap().plan;
+    check(&tensor.to_vec::<f32>().unwrap());
+    (plan.decisions[0].device, plan.decisions[0].reason, plan.remarks.clone())
+}
+
+#[test]
+fn the_cpu_serves_until_what_was_chosen_is_compiled_and_says_so() {
+    let compiler = SimCompiler::default();
+    let engine = engine(&compiler);
+    for _ in 0..3 {
+        let (device, reason, remarks) = run(&engine);
+        assert_eq!((device, reason), (DeviceId::HOST, Reason::Compiling));
+        assert!(remarks.len() == 1 && remarks[0].contains("being compiled"), "{remarks:?}");
+        check(&work(&engine).to_vec::<f32>().unwrap());
+    }
+    assert_eq!(compiler.begun(), 2, "what is read and what is left there are two plans, compiled once each");
+    compiler.release();
+    engine.ready(Deadline::after(LATE)).unwrap();
+    assert_eq!(run(&engine), (sim::GPU, Reason::Cut, vec![]));
+    assert_eq!(compiler.begun(), 2);
+}
+
+#[test]
+fn a_call_waits_as_long_as_the_cpu_would_take_and_is_served_by_what_it_waited_for() {
+    let compiler = SimCompiler::default();
+    // Predicted to take the CPU some eight seconds.
+    let engine = engine_of(1e3, &compiler, |builder| builder);
+    let (begun, releases) = (Instant::now(), compiler.clone());
+    let other = std::thread::spawn(move || {
+        while releases.begun() == 0 && begun.elapsed() < LATE {
+            std::thread::yield_now();
+        }
+        releases.release();
+    });
+    let (device, ..) = run(&engine);
+    other.join().unwrap();
+    assert_eq!(device, sim::GPU);
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn programs_are_served_too_and_change_over() {
+    let compiler = SimCompiler::default();
+    let engine = engine(&compiler);
+    let x = engine.tensor(&vec![0.5f32; N], [N]);
+    let draft = breakeven::Draft::new(&[&x]).unwrap();
+    let program = draft.finish(&[&(draft.stand_ins()[0].exp() + 1.0)]).unwrap();
+    let run = || {
+        let outputs = program.call(&[&x]).unwrap();
+        let report = engine.run(&[&outputs[0]]).unwrap();
+        assert!(outputs[0].to_vec::<f32>().unwrap().iter().all(|y| (y - 2.648_721_3).abs() < 2e-6));
+        report.plan.decisions[0].device
+    };
+    assert_eq!([run(), run()], [DeviceId::HOST; 2]);
+    compiler.release();
+    engine.ready(Deadline::after(LATE)).unwrap();
+    assert_eq!([run(), run()], [sim::GPU; 2]);
+}
+
+#[test]
+fn what_the_caller_insists_on_is_waited_for_until_the_deadline_and_no_longer() {
+    let compiler = SimCompiler::default();
+    let engine = engine(&compiler);
+    let soon = || Deadline::after(Duration::from_millis(50));
+    let pinned = work(&engine).on(sim::GPU);
+    let begun = Instant::now();
+    let late = pinned.to_vec_by::<f32>(soon()).unwrap_err();
+    assert!(
+        matches!(&late, Error::Device { device, source: DeviceError::Timeout { .. } } if device == "sim:0" || device == "sim"),
+        "{late}"
+    );
+    assert!(begun.elapsed() < LATE, "{:?}", begun.elapsed());
+    assert_eq!(engine.devices()[1].state, DeviceState::Ready, "nothing is wrong with it");
+    let not_yet = engine.ready(soon()).unwrap_err();
+    assert!(matches!(not_yet, Error::Device { source: DeviceError::Timeout { .. }, .. }), "{not_yet}");
+    compiler.release();
+    check(&pinned.to_vec_by::<f32>(Deadline::after(LATE)).unwrap());
+    assert_eq!(compiler.begun(), 1, "it was not begun again");
+}
+
+#[test]
+fn where_the_same_bits_are_wanted_each_time_nobody_else_serves() {
+    let compiler = SimCompiler::default();
+    let engine = engine_of(1e9, &compiler, |builder| builder.learn(false));
+    let late = work(&engine).to_vec_by::<f32>(Deadline::after(Duration::from_millis(50))).unwrap_err();
+    assert!(matches!(late, Error::Device { source: DeviceError::Timeout { .. }, .. }), "{late}");
+    compiler.release();
+    assert_eq!(run(&engine).0, sim::GPU);
+}
+
+#[test]
+fn what_cannot_be_compiled_is_left_to_the_cpu_for_good_and_told() {
+    let compiler = SimCompiler::default();
+    let engine = engine(&compiler);
+    assert_eq!(run(&engine).0, DeviceId::HOST);
+    compiler.refuse(DeviceError::Driver("the test's compiler is broken".to_owned()));
+    engine.ready(Deadline::after(LATE)).unwrap();
+    let tensor = work(&engine);
+    let report = engine.run(&[&tensor]).unwrap();
+    check(&tensor.to_vec::<f32>().unwrap());
+    assert!(report.replanned[0].contains("compiler is broken"), "{:?}", report.replanned);
+    assert_eq!(report.plan.decisions[0].device, DeviceId::HOST);
+}
+
+#[test]
+fn an_explanation_is_of_what_was_chosen_and_waits_for_it() {
+    let compiler = SimCompiler::default();
+    let engine = engine(&compiler);
+    let releases = compiler.clone();
+    let other = std::thread::spawn(move || {
+        while releases.begun() == 0 {
+            std::thread::yield_now();
+        }
+        releases.release();
+    });
+    let plan = engine.explain(&[&work(&engine)]).unwrap();
+    other.join().unwrap();
+    assert_eq!((plan.decisions[0].device, plan.decisions[0].reason), (sim::GPU, Reason::Cut));
+}
+
+#[test]
+fn an_engine_that_goes_waits_for_its_compiler_no_longer_than_it_may() {
+    let compiler = SimCompiler::default();
+    let first = engine(&compiler);
+    run(&first);
+    let begun = Instant::now();
+    drop(first);
+    assert!(begun.elapsed() < LATE, "{:?}", begun.elapsed());
+    compiler.release();
+}
