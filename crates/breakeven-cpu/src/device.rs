@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use breakeven_device::{
     Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes, Lane, Lent, Memory, MemoryKind,
-    Prepared, Result, Segment, Status, Ticket, Timing,
+    PoolClass, Prepared, Result, Segment, Status, Ticket, Timing,
 };
 use breakeven_ir::{Caps, Kernel, Unsupported};
 use smallvec::SmallVec;
@@ -215,6 +215,10 @@ impl Device for CpuDevice {
 
     fn memory(&self) -> Memory {
         Memory { pool: self.machine.store.counters(), budget: self.machine.store.budget(), pending: 0 }
+    }
+
+    fn pool_classes(&self) -> Vec<PoolClass> {
+        self.machine.store.classes()
     }
 
     fn trim(&self, age: Duration) {

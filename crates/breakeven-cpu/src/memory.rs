@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use breakeven_device::{Buffer, Derived, DeviceError, HostBytes, Kept, Pool, PoolCounters, Result, size_class};
+use breakeven_device::{
+    Buffer, Derived, DeviceError, HostBytes, Kept, Pool, PoolClass, PoolCounters, Result, size_class,
+};
 
 use crate::CpuOptions;
 use crate::kept::Keeper;
@@ -59,7 +61,7 @@ struct Vault {
 impl Store {
     /// Memory as the options say; poisoned memory is full of ones (NaN) whenever it is given out.
     pub fn new(options: &CpuOptions) -> Store {
-        let pool = Mutex::new(Pool::new(options.tuning.pool_bytes));
+        let pool = Mutex::new(Pool::new(options.tuning.pool_bytes, options.tuning.pool_age));
         let (poison, limit) = (options.poison, options.memory_limit());
         let keeper = Keeper::new(options.tuning.kept_bytes);
         Store(Arc::new(Vault { pool, born: Instant::now(), poison, limit, keeper }))
@@ -154,6 +156,11 @@ impl Store {
     /// Time since the device was opened.
     pub fn now(&self) -> Duration {
         self.0.born.elapsed()
+    }
+
+    /// The pool by size class.
+    pub fn classes(&self) -> Vec<PoolClass> {
+        self.pool().classes()
     }
 
     /// What the pool did and holds.

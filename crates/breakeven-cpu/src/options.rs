@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::num::NonZero;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use crate::{Bf16Isa, Isa};
 
@@ -71,6 +72,8 @@ pub struct Tuning {
     pub spins: u32,
     /// Bytes that the pool keeps at most.
     pub pool_bytes: u64,
+    /// How long the pool keeps what nobody asks for, as long as anything is computed.
+    pub pool_age: Duration,
     /// Bytes of packed weights that are kept at most; they are given up before room is short.
     pub kept_bytes: u64,
     /// Nanoseconds that generating the code of an expression takes, in the measure of the estimate of what it would have
@@ -110,6 +113,7 @@ impl Default for Tuning {
             ns_per_tile_flop: 0.001,
             spins: 4_000,
             pool_bytes: 4 << 30,
+            pool_age: Duration::from_mins(1),
             kept_bytes: 4 << 30,
             code_ns: 20_000.0,
             row_ns: 40.0,

@@ -179,6 +179,20 @@ fn memory_is_pooled_poisoned_and_trimmed() {
 }
 
 #[test]
+fn memory_that_nobody_asks_for_goes_by_itself() {
+    let tuning = Tuning { pool_age: Duration::from_millis(50), ..Tuning::default() };
+    let device = CpuDevice::new(CpuOptions { tuning, ..CpuOptions::default() }).expect("there is a CPU");
+    let take = |bytes| drop(device.alloc(bytes, MemoryKind::Resident).expect("memory"));
+    take(1 << 20);
+    std::thread::sleep(Duration::from_millis(100));
+    // It is looked for when other memory comes back.
+    take(64);
+    let waiting: Vec<_> = device.pool_classes().iter().map(|class| (class.bytes, class.waiting)).collect();
+    assert_eq!(waiting, [(64, 1), (1 << 20, 0)]);
+    assert_eq!(device.memory().pool.pooled_bytes, 64);
+}
+
+#[test]
 fn several_threads_share_one_device() {
     let device = plain_device();
     std::thread::scope(|scope| {

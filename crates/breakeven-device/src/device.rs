@@ -9,7 +9,8 @@ use std::time::Duration;
 use breakeven_ir::{Caps, Kernel, Unsupported};
 
 use crate::{
-    Binding, Buffer, Deadline, DeviceError, HostBytes, Lent, MemoryKind, PoolCounters, Result, Segment, Timing,
+    Binding, Buffer, Deadline, DeviceError, HostBytes, Lent, MemoryKind, PoolClass, PoolCounters, Result, Segment,
+    Timing,
 };
 
 /// A driver: finds devices and opens them, also again after a loss.
@@ -120,6 +121,11 @@ pub trait Device: Send + Sync + fmt::Debug {
 
     /// Memory held now.
     fn memory(&self) -> Memory;
+
+    /// Its pool by size class, the smallest first; empty where it has none.
+    fn pool_classes(&self) -> Vec<PoolClass> {
+        Vec::new()
+    }
 
     /// Give pooled memory back that has not been used for `age`.
     fn trim(&self, age: Duration);

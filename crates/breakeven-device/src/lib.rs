@@ -26,7 +26,7 @@ pub use device::{Backend, Device, DeviceInfo, DeviceKind, Lane, Memory, Prepared
 pub use error::{DeviceError, Result};
 pub use host::{HostBytes, HostMemory, ReadCell};
 pub use lent::{Kept, Lent};
-pub use pool::{Pool, PoolCounters, size_class};
+pub use pool::{Pool, PoolClass, PoolCounters, size_class};
 pub use recorded::{Activity, Clock, Recorded, Recorder, Span};
 pub use segment::{Binding, Segment, SegmentStep};
 pub use timing::Timing;

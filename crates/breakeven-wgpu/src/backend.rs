@@ -40,6 +40,8 @@ pub struct WgpuOptions {
     pub in_flight_submissions: usize,
     /// Bytes that each pool keeps waiting.
     pub pool_bytes: u64,
+    /// How long it keeps what nobody asks for, as long as anything is done on the device.
+    pub pool_age: Duration,
     /// Bytes from which on what was read is not copied but lent: the memory that the device wrote is handed out, and comes back
     /// when nobody looks at it any more.
     pub lend_from: u64,
@@ -75,6 +77,7 @@ impl Default for WgpuOptions {
             in_flight_bytes: 1 << 30,
             in_flight_submissions: 256,
             pool_bytes: 4 << 30,
+            pool_age: Duration::from_mins(1),
             // A copy of so many takes about as long as lending them costs on both ends, and memory that others hold is memory
             // that the next read has to do without.
             lend_from: 64 << 10,

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use breakeven_device::{
-    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, Lane, Memory, MemoryKind, Prepared, ReadCell, Result,
-    Segment, Status, Ticket, Timing,
+    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, Lane, Memory, MemoryKind, PoolClass, Prepared,
+    ReadCell, Result, Segment, Status, Ticket, Timing,
 };
 use breakeven_ir::{Caps, Kernel, Unsupported};
 
@@ -280,6 +280,10 @@ impl Device for WgpuDevice {
 
     fn memory(&self) -> Memory {
         Memory { pool: self.gpu.pool(), budget: None, pending: lock(&self.flight).pending() }
+    }
+
+    fn pool_classes(&self) -> Vec<PoolClass> {
+        self.gpu.pool_classes()
     }
 
     fn trim(&self, age: Duration) {

@@ -76,7 +76,7 @@ impl Gpu {
             verdict,
             counts: Counts::default(),
             staging: Staging::new(&options),
-            pool: Mutex::new(Pool::new(options.pool_bytes)),
+            pool: Mutex::new(Pool::new(options.pool_bytes, options.pool_age)),
             ids: AtomicU64::new(0),
             start: Instant::now(),
             recorded_until: Mutex::default(),
@@ -162,6 +162,11 @@ impl Gpu {
         self.staging.trim(before);
     }
 
+    /// The pool by size class.
+    pub fn pool_classes(&self) -> Vec<breakeven_device::PoolClass> {
+        lock(&self.pool).classes()
+    }
+
     /// Counters of the pool.
     pub fn pool(&self) -> breakeven_device::PoolCounters {
         lock(&self.pool).counters()
@@ -203,8 +208,9 @@ impl WgpuMemory {
 impl Drop for WgpuMemory {
     fn drop(&mut self) {
         if let Some(raw) = self.raw.take() {
-            let refused = lock(&self.gpu.pool).put(self.bytes, raw, self.gpu.now());
-            if let Some(raw) = refused {
+            let gone = lock(&self.gpu.pool).put(self.bytes, raw, self.gpu.now());
+            // Bind groups may still hold the buffers; destroying frees their memory all the same.
+            for raw in gone {
                 raw.buffer.destroy();
             }
         }

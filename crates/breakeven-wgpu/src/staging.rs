@@ -32,7 +32,7 @@ pub(crate) struct Clock {
 
 impl Staging {
     pub fn new(options: &WgpuOptions) -> Staging {
-        let pool = || Mutex::new(Pool::new(options.pool_bytes.min(1 << 30)));
+        let pool = || Mutex::new(Pool::new(options.pool_bytes.min(1 << 30), options.pool_age));
         Staging { write: pool(), read: pool(), loans: Loans::new(options.lent_bytes), clocks: Mutex::default() }
     }
 

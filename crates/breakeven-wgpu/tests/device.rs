@@ -219,6 +219,23 @@ fn memory_comes_back_and_is_used_again() {
 }
 
 #[test]
+fn memory_that_nobody_asks_for_goes_by_itself() {
+    let device = swiftshader(WgpuOptions { pool_age: Duration::from_millis(50), ..options(Limits::Adapter) });
+    drop(alloc(&device, 1 << 20));
+    let waits = |device: &WgpuDevice| device.pool_classes().iter().map(|class| class.waiting).collect::<Vec<_>>();
+    assert_eq!(waits(&device), [1]);
+    let end = Instant::now() + Duration::from_secs(10);
+    // It is looked for when other memory comes back.
+    while waits(&device)[1..] != [0] && Instant::now() < end {
+        drop(alloc(&device, 64));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let classes = device.pool_classes();
+    assert_eq!(classes.iter().map(|class| (class.bytes, class.waiting)).collect::<Vec<_>>(), [(64, 1), (1 << 20, 0)]);
+    assert_eq!(device.memory().pool.pooled_bytes, 64);
+}
+
+#[test]
 fn a_loop_of_uploads_stays_within_its_bounds() {
     let bound = WgpuOptions { in_flight_bytes: 4 << 20, poison: false, ..options(Limits::Adapter) };
     let backend = WgpuBackend::new(bound);

@@ -156,6 +156,13 @@ impl Engine {
         self.0.kept.as_ref().map(KeptPipelines::counters)
     }
 
+    /// Gives memory back that devices keep for later and that was not used for `age`. They do so by themselves with what was not used for a
+    /// minute, while they are used; this is for a program that computes nothing for a while.
+    pub fn trim(&self, age: Duration) {
+        let devices = self.0.devices.snapshot();
+        devices.ids().filter_map(|id| devices.device(id)).for_each(|device| device.trim(age));
+    }
+
     /// How many plans were made so far: work whose graph was met before, from the same places, finds its plan and adds none.
     pub fn plans_made(&self) -> u64 {
         self.0.plans.made()

@@ -43,6 +43,18 @@ fn l09_more_than_there_is() {
     assert_eq!(with_gpu.tensor(&[1.0], [1]).on(gpu).relu().to_vec::<f32>().unwrap(), [1.0]);
 }
 
+#[test]
+fn an_engine_gives_back_what_its_devices_keep_for_later() {
+    let (engine, gpu) = engine_with_gpu();
+    for device in [CPU, gpu] {
+        let kept = || engine.device(device).unwrap().memory().pool.pooled_bytes;
+        let ones = (engine.from_vec(vec![0.0f32; 5000], [5000]) + 1.0).on(device).to_vec::<f32>().unwrap();
+        assert!(ones == [1.0; 5000] && kept() > 0, "{} bytes are kept", kept());
+        engine.trim(Duration::ZERO);
+        assert_eq!(kept(), 0);
+    }
+}
+
 /// A pool at a hidden ceiling makes a warm loop stall.
 #[test]
 fn p07_a_warm_loop_takes_no_new_memory() {
