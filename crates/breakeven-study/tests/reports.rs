@@ -53,9 +53,12 @@ fn markdown_has_the_verdict_first() -> Result<(), StudyError> {
         "## Verdict",
         "GPU at every size",
         "## Break-even",
+        "as GPU-BLOB (the GPU BLAS offload benchmark) defines it",
+        "| GPU-BLOB |",
         "not done after 10 s",
     ];
     assert!(order.windows(2).all(|pair| at(pair[0]) < at(pair[1])), "{text}");
+    assert_eq!(text.matches("defines it").count(), 1, "{text}");
     Ok(())
 }
 
@@ -216,7 +219,8 @@ fn parts_copies_pool_and_caches_are_in_every_table() -> Result<(), StudyError> {
     writer.finish(0, id, &cell, facts)?;
     let summary = alone(summarize(&read(folder.path())?, "memory", Source::Measured, |_| Vec::new()));
     let rows = made("rows", &summary);
-    for part in ["| 4.321 µs |", "| 4 MB | 40 B | 118 | 2 | 16 MB | 3 in 61 calls | 5 |"] {
+    let parts_are_explained = "## Where the time went (lower quartiles; kernels by the device's clock)\n\nParts do not add up to the whole call: ";
+    for part in [parts_are_explained, "| 4.321 µs |", "| 4 MB | 40 B | 118 | 2 | 16 MB | 3 in 61 calls | 5 |"] {
         assert!(rows.contains(part), "{part} is missing in\n{rows}");
     }
     let csv = made("csv", &summary);
