@@ -307,6 +307,7 @@ fn a_wrong_call_says_what_there_is() {
         (&["scan", "--only", "tahn"][..], "tanh"),
         (&["scan", "--dtype", "f8"], "f16"),
         (&["scan", "--mode", "warm"], "resident"),
+        (&["scan", "--mode", "chain-0"], "chain-k (k calls in a row, 1 at least)"),
         (&["scan", "--sizes", "big"], "1000..100000"),
         (&["scan", "--only", "matmul", "--sizes", "5000..100000"], "matmul 32 to 2048 (the side of both matrices)"),
         (&["scan", "--only", "relu", "--device", "gpu7", "--output", "/nowhere/at/all"], "cpu"),
@@ -318,5 +319,13 @@ fn a_wrong_call_says_what_there_is() {
         let output = run(arguments);
         assert_eq!(code(&output), 2, "{arguments:?}: {}", text(&output));
         assert!(text(&output).contains(want), "{arguments:?}: {}", text(&output));
+        assert!(!text(&output).contains("breakeven: breakeven:"), "{arguments:?}: {}", text(&output));
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_not_there_is_told_once() {
+    let output = run(&["report", "/no/such/run"]);
+    assert_eq!(text(&output), "breakeven: /no/such/run: No such file or directory (os error 2)\n");
 }
