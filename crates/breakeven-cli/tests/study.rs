@@ -309,7 +309,10 @@ fn a_wrong_call_says_what_there_is() {
         (&["scan", "--mode", "warm"], "resident"),
         (&["scan", "--mode", "chain-0"], "chain-k (k calls in a row, 1 at least)"),
         (&["scan", "--sizes", "big"], "1000..100000"),
-        (&["scan", "--only", "matmul", "--sizes", "5000..100000"], "matmul 32 to 2048 (the side of both matrices)"),
+        (
+            &["scan", "--only", "matmul", "--sizes", "5000..100000"],
+            "matmul 32, 100, 256, 512, 1024 (the side of both matrices)",
+        ),
         (&["scan", "--only", "relu", "--device", "gpu7", "--output", "/nowhere/at/all"], "cpu"),
         (&["report", "/no/such/run"], "/no/such/run"),
         (&["report", ".", "--format", "pdf"], "html"),
@@ -328,4 +331,18 @@ fn a_wrong_call_says_what_there_is() {
 fn what_is_not_there_is_told_once() {
     let output = run(&["report", "/no/such/run"]);
     assert_eq!(text(&output), "breakeven: /no/such/run: No such file or directory (os error 2)\n");
+}
+
+#[test]
+fn the_help_of_scan_says_what_sizes_count_and_how_it_ends() {
+    let output = run(&["scan", "--help"]);
+    let said = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "Examples:",
+        "breakeven scan --resume runs/products",
+        "Exit codes: 0 ",
+        "They count elements (1000 to 4000000), for matmul the side of both matrices (32 to 2048)",
+    ] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use breakeven::Settings;
-use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups};
+use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups, sizes_in_words};
 use breakeven_bench::scan::study::{Progress, Seen, Study, look, nearer, run};
 use breakeven_bench::scan::task::{Effort, Limit, Setting, Task};
 use breakeven_bench::scan::{HostClock, child, fingerprint};
@@ -27,6 +27,16 @@ use outcome::Outcome;
 
 /// Arguments of `scan`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  breakeven scan                                   five operations in a minute, on every device of this machine
+  breakeven scan --only matmul --sizes 100..1000 --seconds 120 --output runs/products
+                                                   one operation at fewer sizes, for longer
+  breakeven scan --seeds --device cpu,wgpu:0       what was measured by the reports that this project began with, on these devices
+  breakeven scan --resume runs/products            goes on with a run that was stopped
+  breakeven report runs/products                   what a run says, again
+
+Exit codes: 0 all that was asked for is measured, or left out for want of time, 1 a result is wrong, or something crashed, hung or was lost,
+2 the call is wrong, 3 it was stopped (--resume goes on), 4 something that was asked for could be measured nowhere, or nothing was.")]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line, which exclude each other")]
 pub struct Scan {
     /// Five operations in a minute: the default.
@@ -41,9 +51,8 @@ pub struct Scan {
     /// Only these operations: gelu,matmul.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Only these sizes, as the operation counts them: 1000..100000. That is elements for most; the side of the matrices for matmul and of the image for
-    /// conv2d; texts or rows for layers of models.
-    #[arg(long, value_parser = sizes)]
+    /// Which sizes are measured; what they count is derived from the operations.
+    #[arg(long, value_name = "FROM..TO", value_parser = sizes, help = sizes_help())]
     sizes: Option<RangeInclusive<usize>>,
     /// Types of elements: f32,f16,bf16,f64.
     #[arg(long, value_delimiter = ',')]
@@ -75,6 +84,14 @@ pub struct Scan {
     /// Go on with this run, with what it was begun with.
     #[arg(long, conflicts_with_all = ["quick", "seeds", "models", "only", "sizes", "dtype", "mode", "device", "software", "backend", "threads", "seconds", "seed", "output"])]
     resume: Option<PathBuf>,
+}
+
+fn sizes_help() -> String {
+    format!(
+        "Of the sizes that there are for an operation only those from one to another, as in 1000..100000. They count {}. \
+         --quick has every second one where there are more than four",
+        sizes_in_words()
+    )
 }
 
 /// Two sizes with dots between, both counted in.
