@@ -334,6 +334,19 @@ fn what_is_not_there_is_told_once() {
 }
 
 #[test]
+fn a_run_without_a_second_device_says_what_operations_take() {
+    let folder = Folder::new("takes");
+    let out = folder.path("run");
+    recorded(&out);
+    let output = run(&["report", &out]);
+    assert_eq!(code(&output), 0, "{}", text(&output));
+    let said =
+        "  no break-even: no size was measured on the CPU and on another device; what operations take (lower quartile):
+  relu               f32   host      cpu        1,000: 10";
+    assert!(text(&output).contains(said), "{}", text(&output));
+}
+
+#[test]
 fn the_help_of_scan_says_what_sizes_count_and_how_it_ends() {
     let output = run(&["scan", "--help"]);
     let said = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");

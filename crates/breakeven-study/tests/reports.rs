@@ -5,7 +5,7 @@ mod samples;
 use breakeven_study::folder::{Facts, RunWriter, read};
 use breakeven_study::merge::{merge, winners};
 use breakeven_study::published::runs;
-use breakeven_study::report::{REPORTS, criterion, report};
+use breakeven_study::report::{REPORTS, Taken, criterion, report, taken};
 use breakeven_study::{
     Cell, Copied, Crossing, Made, Mode, Pool, Run, Sample, Side, Source, Status, StudyError, Summary, SummarySchema,
     summarize,
@@ -126,10 +126,25 @@ fn a_run_of_the_cpu_alone_says_what_operations_take() -> Result<(), StudyError> 
 ";
     assert!(text.contains(wanted), "{text}");
     assert!(text.contains("- **no break-even**: no size was measured on the CPU and on another device"), "{text}");
+    // The same, for whoever prints it otherwise.
+    let said = |taken: Taken| {
+        let sizes = taken.sizes.into_values().map(|at| format!("{}: {}", at.shape, at.time));
+        (taken.device, sizes.collect::<Vec<_>>().join("; "))
+    };
+    let wanted = [
+        ("cpu", "1,000: 10 µs, 100.00 GFLOP/s; 1,000,000: 2 ms, 0.50 GFLOP/s"),
+        ("scalar", "1,000: 40 µs, 4.00x"),
+        ("cpu", "32x32: 1 µs, 500.00 GMAC/s"),
+    ];
+    assert_eq!(
+        taken(&run).into_iter().map(said).collect::<Vec<_>>(),
+        wanted.map(|(device, sizes)| (device.into(), sizes.into()))
+    );
     let published = made("markdown", &alone(Run { source: Source::Published, ..run }));
     assert!(!published.contains("What operations take"), "tables of others are theirs: {published}");
     let two = made("markdown", &alone(self::run("two", 200_000, Source::Measured)?));
     assert!(!two.contains("What operations take") && !two.contains("no break-even"), "{two}");
+    assert_eq!(taken(&self::run("two-taken", 200_000, Source::Measured)?), []);
     Ok(())
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use breakeven_study::folder::{read, read_summary, write_file};
 use breakeven_study::merge::merge;
-use breakeven_study::report::{REPORTS, criterion, report};
-use breakeven_study::{Source, Summary, SummarySchema, published, summarize};
+use breakeven_study::report::{REPORTS, Taken, criterion, report, taken};
+use breakeven_study::{Run, SCALAR, Source, Summary, SummarySchema, published, summarize};
 use serde_json::json;
 
 /// Arguments of `report`.
@@ -143,8 +143,26 @@ pub fn say(summary: &Summary, files: &[PathBuf]) {
                 found.verdict
             );
         }
+        say_times(run);
     }
     for file in files {
         println!("wrote {}", file.display());
+    }
+}
+
+/// What operations take, where that is all that was found.
+fn say_times(run: &Run) {
+    let taken = taken(run);
+    let is_plain = |taken: &Taken| taken.device == SCALAR;
+    let plain =
+        if taken.iter().any(is_plain) { ", scalar: a plain loop on one thread, so many times the CPU's" } else { "" };
+    if !taken.is_empty() {
+        println!(
+            "  no break-even: no size was measured on the CPU and on another device; what operations take (lower quartile{plain}):"
+        );
+    }
+    for Taken { operation, dtype, mode, device, sizes } in &taken {
+        let sizes: Vec<String> = sizes.values().map(|at| format!("{}: {}", at.shape, at.time)).collect();
+        println!("  {operation:<18} {dtype:<5} {:<9} {device:<10} {}", mode.to_string(), sizes.join("; "));
     }
 }

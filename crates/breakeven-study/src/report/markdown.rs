@@ -1,7 +1,7 @@
 //! The study as Markdown: what was found and on what, before the long lists.
 
 mod rows;
-mod times;
+pub mod times;
 mod verdict;
 
 use std::collections::BTreeMap;
