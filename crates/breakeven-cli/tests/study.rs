@@ -135,6 +135,7 @@ fn the_self_test_on_a_simulated_machine_finds_five_percent_and_gives_no_alarm() 
     let with = |percent: &str| {
         let output = run(&[&test[..], &[percent]].concat());
         let said: Value = serde_json::from_slice(&output.stdout).expect("one JSON object and nothing else");
+        assert!(output.stderr.is_empty(), "progress is for terminals: {}", text(&output));
         (code(&output), ["cells", "false_alarms", "found"].map(|name| said[name].as_u64().unwrap()))
     };
     assert_eq!(with("5"), (0, [4, 0, 4]));
@@ -164,6 +165,7 @@ fn criterion_files_are_written_and_read_back() {
     assert!(least <= median && median <= 1.5 * most, "{median} {cell}");
     let no_samples = run(&["report", &format!("{out}/summary.json"), "--criterion", &to]);
     assert_eq!(code(&no_samples), 2, "{}", text(&no_samples));
+    assert!(text(&no_samples).contains(&format!("has the raw samples (samples.csv, events.jsonl): name {out}\n")));
 }
 
 /// The manifests that are committed were written by earlier versions.
@@ -317,6 +319,7 @@ fn a_wrong_call_says_what_there_is() {
         (&["report", "/no/such/run"], "/no/such/run"),
         (&["report", ".", "--format", "pdf"], "html"),
         (&["compare", "/no/such/run", "/no/such/other"], "/no/such/run"),
+        (&["compare", "--bin", "/no/such/program", "--bin", "/no/such/other"], "/no/such/program cannot be started"),
         (&["compare"], "--self-test"),
     ] {
         let output = run(arguments);
@@ -324,6 +327,26 @@ fn a_wrong_call_says_what_there_is() {
         assert!(text(&output).contains(want), "{arguments:?}: {}", text(&output));
         assert!(!text(&output).contains("breakeven: breakeven:"), "{arguments:?}: {}", text(&output));
     }
+}
+
+/// A summary has no raw samples, which verdicts are made of.
+#[test]
+fn compare_says_that_it_wants_folders_and_which() {
+    let folder = Folder::new("wanted");
+    let [out, merged, alone] = ["run", "merged", "alone"].map(|name| folder.path(name));
+    recorded(&out);
+    assert_eq!(code(&run(&["report", &out])), 0);
+    assert_eq!(code(&run(&["merge", &out, "--output", &merged])), 0);
+    std::fs::create_dir(&alone).unwrap();
+    let check = |given: &str, wanted: &str| {
+        let output = run(&["compare", &out, given]);
+        assert_eq!((code(&output), text(&output)), (2, format!("breakeven: {given} {wanted}\n")));
+    };
+    let is_file =
+        "is a file, and what is wanted here is a run folder, which has the raw samples (samples.csv, events.jsonl)";
+    check(&format!("{out}/summary.json"), &format!("{is_file}: name {out}"));
+    check(&format!("{merged}/summary.json"), is_file);
+    check(&alone, "is no run folder, as `breakeven scan` writes one: it has no manifest.json");
 }
 
 #[cfg(unix)]

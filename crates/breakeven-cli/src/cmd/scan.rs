@@ -19,10 +19,11 @@ use breakeven_study::folder::{Event, RunWriter, read};
 use breakeven_study::verdict::Exit;
 use breakeven_study::{Manifest, ManifestSchema, Mode};
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::json;
 
-use super::report::{all, say, summary};
+use super::progress;
+use super::report::{all, recorded, say, summary};
 use outcome::Outcome;
 
 /// Arguments of `scan`.
@@ -120,7 +121,7 @@ impl Scan {
             #[arg(long, global = true)]
             json: bool,
         }
-        let manifest = read(folder)?.manifest;
+        let manifest = recorded(folder)?.manifest;
         let given = std::iter::once("breakeven".to_owned()).chain(manifest.arguments);
         let Given { command, .. } = Given::try_parse_from(given).context("the run was begun by another version")?;
         let super::Command::Scan(scan) = command else { bail!("{} is no run of `scan`", folder.display()) };
@@ -260,7 +261,7 @@ fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// What a user sees meanwhile: a line on a terminal, nothing elsewhere.
+/// What a user sees meanwhile.
 struct Bar {
     begun: Instant,
     /// Seconds that the study may take.
@@ -270,10 +271,7 @@ struct Bar {
 
 impl Bar {
     fn new(study: &Study, total: Duration, as_json: bool) -> Bar {
-        let target = if as_json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-        let line = ProgressBar::with_draw_target(Some(study.groups.len() as u64), target);
-        let style = ProgressStyle::with_template("{pos} of {len} operations, {wide_msg}");
-        line.set_style(style.expect("the template is right"));
+        let line = progress::line(study.groups.len() as u64, "operations", as_json);
         Bar { begun: Instant::now(), total, line }
     }
 
