@@ -6,7 +6,7 @@ mod folder;
 use std::path::Path;
 use std::process::Output;
 
-use calls::{cells, code, run, scan, text};
+use calls::{cells, code, command, run, scan, text};
 use folder::Folder;
 use serde_json::{Value, json};
 
@@ -380,5 +380,22 @@ fn the_help_of_scan_says_what_sizes_count_and_how_it_ends() {
         "They count elements (1000 to 4000000), for matmul the side of both matrices (32 to 2048)",
     ] {
         assert!(said.contains(part), "{part} in {said}");
+    }
+}
+
+/// As by `| head -1` once that has its line: nobody reads, and nothing is wrong.
+#[cfg(unix)]
+#[test]
+fn a_reader_that_is_gone_ends_a_command_quietly() {
+    let folder = Folder::new("pipe");
+    let out = folder.path("run");
+    recorded(&out);
+    for arguments in
+        [&["report", &out][..], &["report", &out, "--format", "csv", "--output", "-"], &["report", &out, "--json"]]
+    {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command(arguments).stdout(writer).output().unwrap();
+        assert_eq!((code(&output), text(&output).as_str()), (141, ""), "{arguments:?}");
     }
 }
