@@ -76,11 +76,7 @@ fn break_even(run: &Run) -> Option<String> {
             found.dtype.clone(),
             found.mode.to_string(),
             found.gpu.clone(),
-            if found.range[1] > 0 {
-                format!("{} to {}", grouped(found.range[0]), grouped(found.range[1]))
-            } else {
-                "none on both".into()
-            },
+            sizes(found.range),
             found.crossings.iter().map(crossing).collect::<Vec<_>>().join("; "),
             found.band.map(|[low, high]| format!("{} to {}", grouped(low), grouped(high))).unwrap_or_default(),
             size(found.wins_from),
@@ -97,6 +93,15 @@ fn break_even(run: &Run) -> Option<String> {
 const THRESHOLDS: &str = "\"GPU wins from\" is the smallest size from which the GPU is faster at all larger ones that were measured. \"GPU-BLOB\" is the offload threshold as \
 GPU-BLOB (the GPU BLAS offload benchmark) defines it: the smallest size from which the GPU's rate stays above the CPU's, where one size at which it does not is passed over if \
 the GPU's rate at the size before or after is above the CPU's at that one.";
+
+/// "1,000 to 2,000,000", or the only one.
+fn sizes(range: [u64; 2]) -> String {
+    match range {
+        [_, 0] => "none on both".into(),
+        [first, last] if first == last => grouped(last),
+        [first, last] => format!("{} to {}", grouped(first), grouped(last)),
+    }
+}
 
 fn crossing(crossing: &Crossing) -> String {
     let to = if crossing.to == crate::Side::Gpu { "GPU" } else { "CPU" };
