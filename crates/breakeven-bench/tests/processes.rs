@@ -4,7 +4,7 @@
 use std::cell::Cell as Counter;
 use std::path::PathBuf;
 
-use breakeven_bench::scan::duel::{Contestant, Duel, duel};
+use breakeven_bench::scan::duel::{Contestant, Duel, Pairs, duel};
 use breakeven_bench::scan::preset::Group;
 use breakeven_bench::scan::study::{Progress, Seen, Study, look, run};
 use breakeven_bench::scan::task::{Effort, Measure, Setting};
@@ -164,9 +164,9 @@ fn a_child_that_crashes_before_any_cell_is_tried_twice_and_the_rest_says_why() {
 
 #[test]
 fn a_child_that_refuses_is_asked_once_and_its_cells_are_rows() {
-    let recorded = outcome("refuses", &["cpu"], "echo there is no such device >&2; exit 2");
+    let recorded = outcome("refuses", &["cpu"], "echo breakeven: there is no such device >&2; exit 2");
     assert_eq!(statuses(&recorded), [("cpu", Status::Skipped, 0)]);
-    assert!(recorded.cells[0].facts.why.as_deref().unwrap().contains("no such device"));
+    assert_eq!(recorded.cells[0].facts.why.as_deref(), Some("there is no such device"));
     let notes: Vec<&String> = recorded.notes.iter().filter(|note| note.contains("no such device")).collect();
     assert_eq!(notes.len(), 1, "{:?}", recorded.notes);
 }
@@ -312,7 +312,10 @@ fn found(a: &str, b: &str) -> Result<Vec<(String, Duel)>, breakeven_bench::scan:
         setting: Setting::default(),
     };
     let [a, b] = [a, b].map(contestant);
-    let found = duel([&a, &b], &task, 20, &|| false)?;
+    let told = Counter::new(0);
+    let pairs = Pairs { count: 20, stopped: &|| false, tell: &|done| told.set(told.get() + done) };
+    let found = duel([&a, &b], &task, pairs)?;
+    assert_eq!(told.get(), (0..20).sum::<usize>(), "each pair is told");
     Ok(found.into_iter().map(|(cell, duel)| (cell.device, duel)).collect())
 }
 
@@ -347,8 +350,10 @@ fn what_fails_or_is_missing_in_one_program_is_said() {
 #[test]
 fn a_program_that_ends_or_is_silent_ends_a_duel() {
     let good = turn("cpu", "[100,100,100,100,100]", "null");
-    let why = found(&good, "echo it broke >&2; exit 3;").unwrap_err().to_string();
-    assert!(why.contains("it broke"), "{why}");
+    let why = found(&good, "echo breakeven: it broke >&2; exit 3;").unwrap_err().to_string();
+    assert_eq!(why, "/bin/sh ended (exit status: 3): it broke");
     let why = found(&good, "sleep 1000;").unwrap_err().to_string();
-    assert!(why.contains("said nothing"), "{why}");
+    assert!(why.starts_with("/bin/sh said nothing for"), "{why}");
+    let why = found(&good, "echo nonsense;").unwrap_err().to_string();
+    assert!(why.starts_with("/bin/sh said what is not understood"), "{why}");
 }

@@ -54,8 +54,45 @@ fn main() -> ExitCode {
     end_with_the_reader();
     let args = Args::parse();
     let exit = args.command.run(args.json).unwrap_or_else(|error| {
-        eprintln!("breakeven: {error:#}");
+        eprintln!("breakeven: {}", told(&error));
         Exit::Usage
     });
     ExitCode::from(exit.code())
+}
+
+/// What went wrong, and why: each reason once, though errors of libraries say their own in their message and name it as their source too.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |said, reason| match said.as_str() {
+        "" => reason,
+        _ if said.contains(&reason) => said,
+        _ => format!("{said}: {reason}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+    use breakeven::DeviceError;
+    use breakeven_study::StudyError;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(error: impl Into<anyhow::Error>, expected: &str) {
+        assert_eq!(told(&error.into()), expected);
+    }
+
+    #[test]
+    fn each_reason_is_told_once() {
+        let not_there = || std::io::Error::new(std::io::ErrorKind::NotFound, "not there");
+        let file = || StudyError::File { path: "run".into(), source: not_there() };
+        check(file(), "run: not there");
+        check(breakeven_bench::scan::Error::from(file()), "run: not there");
+        let lost = || breakeven::Error::Device { device: "wgpu:0".into(), source: DeviceError::Cancelled };
+        check(lost(), &lost().to_string());
+        let node = breakeven_onnx::Error::Engine { node: "node 3".into(), source: lost() };
+        check(node, &format!("node 3: {}", lost()));
+        check(Err::<(), _>(not_there()).context("run cannot be read").unwrap_err(), "run cannot be read: not there");
+        check(Err::<(), _>(file()).context("it cannot go on").unwrap_err(), "it cannot go on: run: not there");
+    }
 }

@@ -6,7 +6,7 @@ mod folder;
 use std::path::Path;
 use std::process::Output;
 
-use calls::{cells, code, run, scan, text};
+use calls::{cells, code, command, run, scan, text};
 use folder::Folder;
 use serde_json::{Value, json};
 
@@ -135,6 +135,7 @@ fn the_self_test_on_a_simulated_machine_finds_five_percent_and_gives_no_alarm() 
     let with = |percent: &str| {
         let output = run(&[&test[..], &[percent]].concat());
         let said: Value = serde_json::from_slice(&output.stdout).expect("one JSON object and nothing else");
+        assert!(output.stderr.is_empty(), "progress is for terminals: {}", text(&output));
         (code(&output), ["cells", "false_alarms", "found"].map(|name| said[name].as_u64().unwrap()))
     };
     assert_eq!(with("5"), (0, [4, 0, 4]));
@@ -164,6 +165,7 @@ fn criterion_files_are_written_and_read_back() {
     assert!(least <= median && median <= 1.5 * most, "{median} {cell}");
     let no_samples = run(&["report", &format!("{out}/summary.json"), "--criterion", &to]);
     assert_eq!(code(&no_samples), 2, "{}", text(&no_samples));
+    assert!(text(&no_samples).contains(&format!("has the raw samples (samples.csv, events.jsonl): name {out}\n")));
 }
 
 /// The manifests that are committed were written by earlier versions.
@@ -307,16 +309,93 @@ fn a_wrong_call_says_what_there_is() {
         (&["scan", "--only", "tahn"][..], "tanh"),
         (&["scan", "--dtype", "f8"], "f16"),
         (&["scan", "--mode", "warm"], "resident"),
+        (&["scan", "--mode", "chain-0"], "chain-k (k calls in a row, 1 at least)"),
         (&["scan", "--sizes", "big"], "1000..100000"),
-        (&["scan", "--only", "matmul", "--sizes", "5000..100000"], "matmul 32 to 2048 (the side of both matrices)"),
+        (
+            &["scan", "--only", "matmul", "--sizes", "5000..100000"],
+            "matmul 32, 100, 256, 512, 1024 (the side of both matrices)",
+        ),
         (&["scan", "--only", "relu", "--device", "gpu7", "--output", "/nowhere/at/all"], "cpu"),
         (&["report", "/no/such/run"], "/no/such/run"),
         (&["report", ".", "--format", "pdf"], "html"),
         (&["compare", "/no/such/run", "/no/such/other"], "/no/such/run"),
+        (&["compare", "--bin", "/no/such/program", "--bin", "/no/such/other"], "/no/such/program cannot be started"),
         (&["compare"], "--self-test"),
     ] {
         let output = run(arguments);
         assert_eq!(code(&output), 2, "{arguments:?}: {}", text(&output));
         assert!(text(&output).contains(want), "{arguments:?}: {}", text(&output));
+        assert!(!text(&output).contains("breakeven: breakeven:"), "{arguments:?}: {}", text(&output));
+    }
+}
+
+/// A summary has no raw samples, which verdicts are made of.
+#[test]
+fn compare_says_that_it_wants_folders_and_which() {
+    let folder = Folder::new("wanted");
+    let [out, merged, alone] = ["run", "merged", "alone"].map(|name| folder.path(name));
+    recorded(&out);
+    assert_eq!(code(&run(&["report", &out])), 0);
+    assert_eq!(code(&run(&["merge", &out, "--output", &merged])), 0);
+    std::fs::create_dir(&alone).unwrap();
+    let check = |given: &str, wanted: &str| {
+        let output = run(&["compare", &out, given]);
+        assert_eq!((code(&output), text(&output)), (2, format!("breakeven: {given} {wanted}\n")));
+    };
+    let is_file =
+        "is a file, and what is wanted here is a run folder, which has the raw samples (samples.csv, events.jsonl)";
+    check(&format!("{out}/summary.json"), &format!("{is_file}: name {out}"));
+    check(&format!("{merged}/summary.json"), is_file);
+    check(&alone, "is no run folder, as `breakeven scan` writes one: it has no manifest.json");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_not_there_is_told_once() {
+    let output = run(&["report", "/no/such/run"]);
+    assert_eq!(text(&output), "breakeven: /no/such/run: No such file or directory (os error 2)\n");
+}
+
+#[test]
+fn a_run_without_a_second_device_says_what_operations_take() {
+    let folder = Folder::new("takes");
+    let out = folder.path("run");
+    recorded(&out);
+    let output = run(&["report", &out]);
+    assert_eq!(code(&output), 0, "{}", text(&output));
+    let said =
+        "  no break-even: no size was measured on the CPU and on another device; what operations take (lower quartile):
+  relu               f32   host      cpu        1,000: 10";
+    assert!(text(&output).contains(said), "{}", text(&output));
+}
+
+#[test]
+fn the_help_of_scan_says_what_sizes_count_and_how_it_ends() {
+    let output = run(&["scan", "--help"]);
+    let said = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "Examples:",
+        "breakeven scan --resume runs/products",
+        "Exit codes: 0 ",
+        "They count elements (1000 to 4000000), for matmul the side of both matrices (32 to 2048)",
+    ] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+}
+
+/// As by `| head -1` once that has its line: nobody reads, and nothing is wrong.
+#[cfg(unix)]
+#[test]
+fn a_reader_that_is_gone_ends_a_command_quietly() {
+    let folder = Folder::new("pipe");
+    let out = folder.path("run");
+    recorded(&out);
+    for arguments in
+        [&["report", &out][..], &["report", &out, "--format", "csv", "--output", "-"], &["report", &out, "--json"]]
+    {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command(arguments).stdout(writer).output().unwrap();
+        assert_eq!((code(&output), text(&output).as_str()), (141, ""), "{arguments:?}");
     }
 }

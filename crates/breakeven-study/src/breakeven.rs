@@ -144,12 +144,9 @@ impl Curves {
 
     /// The finding in a sentence, from these points alone.
     pub fn verdict(&self, crossings: &[Crossing]) -> String {
-        let [a, b] = self.range().map(grouped);
         let ends_with = (0..self.points.len()).rev().find_map(|index| self.faster(index));
         match (crossings, ends_with) {
-            ([], Some(Side::Cpu)) => format!("none in [{a}, {b}]: CPU at every size"),
-            ([], Some(Side::Gpu)) => format!("none in [{a}, {b}]: GPU at every size"),
-            ([], None) => format!("none in [{a}, {b}]: both equal at every size"),
+            ([], faster) => self.verdict_without_crossing(faster),
             ([one], _) if one.to == Side::Gpu => format!("GPU from {}", place(one)),
             ([one], _) => format!("CPU from {}, GPU below", place(one)),
             ([one, two], _) if two.to == Side::Cpu => {
@@ -160,6 +157,19 @@ impl Curves {
                 let changes = if crossings.len() == 2 { "change" } else { "changes" };
                 format!("{name} from {}, after {} {changes} below it", place(last), crossings.len() - 1)
             }
+        }
+    }
+
+    /// "none in [1,000, 2,000,000]: CPU at every size", where more than one size could have shown a change.
+    fn verdict_without_crossing(&self, faster: Option<Side>) -> String {
+        let name = match faster {
+            Some(Side::Cpu) => "CPU",
+            Some(Side::Gpu) => "GPU",
+            None => "both equal",
+        };
+        match self.range().map(grouped) {
+            [only, last] if only == last => format!("at the only size measured on both, {only}: {name}"),
+            [first, last] => format!("none in [{first}, {last}]: {name} at every size"),
         }
     }
 }
@@ -271,7 +281,11 @@ mod tests {
     fn the_verdict_follows_from_the_rows() {
         assert_eq!(verdict(&ONE[..2]), "none in [1,000, 10,000]: CPU at every size");
         assert_eq!(verdict(&ONE[2..]), "none in [100,000, 1,000,000]: GPU at every size");
-        assert_eq!(verdict(&[(7, 5.0, 5.0)]), "none in [7, 7]: both equal at every size");
+        let equal = [(7, 5.0, 5.0), (70, 6.0, 6.0)];
+        assert_eq!(verdict(&equal), "none in [7, 70]: both equal at every size");
+        assert_eq!(verdict(&equal[..1]), "at the only size measured on both, 7: both equal");
+        assert_eq!(verdict(&ONE[3..]), "at the only size measured on both, 1,000,000: GPU");
+        assert_eq!(verdict(&ONE[..1]), "at the only size measured on both, 1,000: CPU");
         assert!(verdict(&ONE).starts_with("GPU from 58,"), "{}", verdict(&ONE));
         let back = [(1_000, 2.0, 1.0), (4_000, 1.0, 2.0)];
         assert_eq!(verdict(&back), "CPU from 2,000 elements (2,000 to 2,000), GPU below");

@@ -54,7 +54,7 @@ pub enum Mode {
     Kernel,
 }
 
-const MODES: &str = "cold, first, host, upload, resident, chain-k, idle-k, copy, kernel";
+const MODES: &str = "cold, first, host, upload, resident, chain-k (k calls in a row, 1 at least), idle-k (after k milliseconds), copy, kernel";
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,7 +77,8 @@ impl FromStr for Mode {
 
     fn from_str(text: &str) -> Result<Mode, StudyError> {
         let unknown = || StudyError::Word { text: text.into(), what: "mode", known: MODES };
-        let number = |digits: &str| digits.parse().map_err(|_| unknown());
+        let number = |digits: &str| digits.parse::<u32>().map_err(|_| unknown());
+        let at_least_one = |calls: u32| if calls > 0 { Ok(calls) } else { Err(unknown()) };
         Ok(match text {
             "cold" => Mode::Cold,
             "first" => Mode::First,
@@ -87,7 +88,8 @@ impl FromStr for Mode {
             "copy" => Mode::Copy,
             "kernel" => Mode::Kernel,
             _ => match text.split_once('-') {
-                Some(("chain", calls)) => Mode::Chain(number(calls)?),
+                // Without a call there is nothing to time.
+                Some(("chain", calls)) => Mode::Chain(number(calls).and_then(at_least_one)?),
                 Some(("idle", milliseconds)) => Mode::Idle(number(milliseconds)?),
                 _ => return Err(unknown()),
             },
@@ -151,7 +153,7 @@ mod tests {
         for mode in modes.into_iter().chain([Mode::Chain(8), Mode::Idle(250)]) {
             assert_eq!(mode.to_string().parse::<Mode>().expect("written by us"), mode);
         }
-        for text in ["warm", "chain-", "chain", "idle-x", "chain--1", ""] {
+        for text in ["warm", "chain-", "chain", "chain-0", "idle-x", "chain--1", ""] {
             assert!(text.parse::<Mode>().unwrap_err().to_string().contains("chain-k"), "{text}");
         }
     }

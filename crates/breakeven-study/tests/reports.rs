@@ -5,7 +5,7 @@ mod samples;
 use breakeven_study::folder::{Facts, RunWriter, read};
 use breakeven_study::merge::{merge, winners};
 use breakeven_study::published::runs;
-use breakeven_study::report::{REPORTS, criterion, report};
+use breakeven_study::report::{REPORTS, Taken, criterion, report, taken};
 use breakeven_study::{
     Cell, Copied, Crossing, Made, Mode, Pool, Run, Sample, Side, Source, Status, StudyError, Summary, SummarySchema,
     summarize,
@@ -51,11 +51,15 @@ fn markdown_has_the_verdict_first() -> Result<(), StudyError> {
         "## Environment",
         "- vulkan:0: NVIDIA H200",
         "## Verdict",
-        "GPU at every size",
+        "- **gelu f32 host** on vulkan:0: at the only size measured on both, 1,000,000: GPU (1 of 2 sizes failed",
         "## Break-even",
+        "as GPU-BLOB (the GPU BLAS offload benchmark) defines it",
+        "| GPU-BLOB |",
+        "| gelu | f32 | host | vulkan:0 | 1,000,000 |  |",
         "not done after 10 s",
     ];
     assert!(order.windows(2).all(|pair| at(pair[0]) < at(pair[1])), "{text}");
+    assert_eq!(text.matches("defines it").count(), 1, "{text}");
     Ok(())
 }
 
@@ -74,8 +78,10 @@ fn in_short_says_where_the_gpu_wins_as_the_verdict_does() -> Result<(), StudyErr
     check(&mut run, &[to_gpu(1_541_590)], Some(1_681_793), "1 of 1 operations (elements): gelu f32 from 1,541,590\n");
     check(&mut run, &[to_gpu(93_037), to_cpu(596_376)], None, "gelu f32 from 93,037 to 596,376\n");
     check(&mut run, &[to_cpu(2_000), to_gpu(9_000)], Some(10_000), "gelu f32 up to 2,000 and from 9,000\n");
-    check(&mut run, &[], Some(1_000), "gelu f32 from 1,000\n");
+    check(&mut run, &[], Some(1_000_000), "gelu f32 at 1,000,000\n");
     check(&mut run, &[], None, "pays for 0 of 1 operations\n");
+    run.break_even[0].range = [1_000, 1_000_000];
+    check(&mut run, &[], Some(1_000), "gelu f32 from 1,000\n");
     Ok(())
 }
 
@@ -121,10 +127,25 @@ fn a_run_of_the_cpu_alone_says_what_operations_take() -> Result<(), StudyError> 
 ";
     assert!(text.contains(wanted), "{text}");
     assert!(text.contains("- **no break-even**: no size was measured on the CPU and on another device"), "{text}");
+    // The same, for whoever prints it otherwise.
+    let said = |taken: Taken| {
+        let sizes = taken.sizes.into_values().map(|at| format!("{}: {}", at.shape, at.time));
+        (taken.device, sizes.collect::<Vec<_>>().join("; "))
+    };
+    let wanted = [
+        ("cpu", "1,000: 10 µs, 100.00 GFLOP/s; 1,000,000: 2 ms, 0.50 GFLOP/s"),
+        ("scalar", "1,000: 40 µs, 4.00x"),
+        ("cpu", "32x32: 1 µs, 500.00 GMAC/s"),
+    ];
+    assert_eq!(
+        taken(&run).into_iter().map(said).collect::<Vec<_>>(),
+        wanted.map(|(device, sizes)| (device.into(), sizes.into()))
+    );
     let published = made("markdown", &alone(Run { source: Source::Published, ..run }));
     assert!(!published.contains("What operations take"), "tables of others are theirs: {published}");
     let two = made("markdown", &alone(self::run("two", 200_000, Source::Measured)?));
     assert!(!two.contains("What operations take") && !two.contains("no break-even"), "{two}");
+    assert_eq!(taken(&self::run("two-taken", 200_000, Source::Measured)?), []);
     Ok(())
 }
 
@@ -216,7 +237,8 @@ fn parts_copies_pool_and_caches_are_in_every_table() -> Result<(), StudyError> {
     writer.finish(0, id, &cell, facts)?;
     let summary = alone(summarize(&read(folder.path())?, "memory", Source::Measured, |_| Vec::new()));
     let rows = made("rows", &summary);
-    for part in ["| 4.321 µs |", "| 4 MB | 40 B | 118 | 2 | 16 MB | 3 in 61 calls | 5 |"] {
+    let parts_are_explained = "## Where the time went (lower quartiles; kernels by the device's clock)\n\nParts do not add up to the whole call: ";
+    for part in [parts_are_explained, "| 4.321 µs |", "| 4 MB | 40 B | 118 | 2 | 16 MB | 3 in 61 calls | 5 |"] {
         assert!(rows.contains(part), "{part} is missing in\n{rows}");
     }
     let csv = made("csv", &summary);

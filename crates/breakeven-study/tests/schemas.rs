@@ -177,7 +177,7 @@ fn rule_files_are_what_their_schema_says() {
 fn the_checker_of_schemas_refuses_what_it_should() {
     let schema = json!({"type": ["object", "null"], "properties": {"a": {"type": "integer", "minimum": 0},
         "b": {"type": "array", "items": {"enum": ["x", null]}, "minItems": 1, "maxItems": 2},
-        "c": {"oneOf": [{"const": 1}, {"type": "string", "pattern": "^(chain|idle)-[0-9]+$"}]}},
+        "c": {"oneOf": [{"const": 1}, {"type": "string", "pattern": "^(chain-[1-9][0-9]*|idle-[0-9]+)$"}]}},
         "required": ["a"], "additionalProperties": false});
     for good in
         [json!(null), json!({"a": 0}), json!({"a": 1, "b": ["x", null], "c": "idle-20"}), json!({"a": 1, "c": 1})]
@@ -195,6 +195,7 @@ fn the_checker_of_schemas_refuses_what_it_should() {
         json!({"a": 0, "b": ["y"]}),
         json!({"a": 0, "c": "chain-"}),
         json!({"a": 0, "c": "chain-1x"}),
+        json!({"a": 0, "c": "chain-0"}),
     ] {
         assert!(validate(&schema, &bad).is_err(), "{bad}");
     }

@@ -89,7 +89,7 @@ fn sizes_that_were_left_out_are_no_part_of_what_is_found() -> Result<(), StudyEr
     }
     cells[5].1 = Facts::failed(Status::Lost, "the device was lost");
     let run = summary("left-out", &cells)?;
-    let said = "none in [1,000, 1,000]: CPU at every size (1 of 4 sizes failed on vulkan:0, \
+    let said = "at the only size measured on both, 1,000: CPU (1 of 4 sizes failed on vulkan:0, \
                 1 of 4 sizes would take too long on cpu, 2 of 4 sizes would take too long on vulkan:0)";
     assert_eq!((run.break_even[0].verdict.as_str(), run.break_even[0].range), (said, [1_000, 1_000]));
     assert_eq!((run.cells[7].status, run.cells[7].q1_ns), (Status::Skipped, None));

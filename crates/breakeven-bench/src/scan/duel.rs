@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use breakeven_study::Cell;
 use breakeven_study::verdict::{Blocks, Sides};
 
-use super::process::{given, listen, rest, start};
+use super::process::{given, listen, reason, rest, start};
 use super::task::{Line, Measure, Task};
 use super::{Error, Result};
 
@@ -37,17 +37,25 @@ pub struct Duel {
 /// A turn of one program: for each cell the times of its calls, or why there are none.
 type Turn = BTreeMap<Cell, std::result::Result<Vec<f64>, String>>;
 
+/// How often two programs take turns, and what whoever waits for that is asked and told.
+#[derive(Clone, Copy)]
+pub struct Pairs<'a> {
+    /// Pairs of blocks for each cell.
+    pub count: usize,
+    /// Whether somebody asked to stop.
+    pub stopped: &'a dyn Fn() -> bool,
+    /// Is told how many pairs are done.
+    pub tell: &'a dyn Fn(usize),
+}
+
 /// Pairs of blocks for each cell of `task`, which names one size: A and B, then B and A, and so on, in two processes that wait while the
 /// other one works.
-pub fn duel(
-    [a, b]: [&Contestant; 2],
-    task: &Measure,
-    pairs: usize,
-    stopped: &dyn Fn() -> bool,
-) -> Result<BTreeMap<Cell, Duel>> {
+pub fn duel([a, b]: [&Contestant; 2], task: &Measure, pairs: Pairs<'_>) -> Result<BTreeMap<Cell, Duel>> {
+    let Pairs { count, stopped, tell } = pairs;
     let mut sides = [Talk::begin(a, task, stopped)?, Talk::begin(b, task, stopped)?];
     let mut found = BTreeMap::<Cell, Duel>::new();
-    for pair in 0..pairs {
+    for pair in 0..count {
+        tell(pair);
         let mut turns = [Turn::new(), Turn::new()];
         let order = if pair % 2 == 0 { [0, 1] } else { [1, 0] };
         for side in order {
@@ -81,6 +89,8 @@ impl Duel {
 
 /// A child that waits between turns.
 struct Talk {
+    /// The program, as whoever named it did.
+    name: String,
     child: Child,
     stdin: ChildStdin,
     lines: mpsc::Receiver<String>,
@@ -90,13 +100,15 @@ struct Talk {
 
 impl Talk {
     fn begin(contestant: &Contestant, task: &Measure, stopped: &dyn Fn() -> bool) -> Result<Talk> {
-        let mut child = start(&contestant.program, &contestant.arguments)?;
+        let name = contestant.program.display().to_string();
+        let mut child = start(&contestant.program, &contestant.arguments)
+            .map_err(|error| Error::Refused(format!("{name} cannot be started: {error}")))?;
         let effort = super::task::Effort { slowed: contestant.slowed, ..task.effort };
         let task = Task::Turns(Measure { effort, ..task.clone() });
         let mut stdin = child.stdin.take().expect("it was asked for");
         let (lines, errors) = (listen(child.stdout.take()), listen(child.stderr.take()));
         let written = stdin.write_all(&given(&task));
-        let mut talk = Talk { child, stdin, lines, errors, silence: Duration::from_millis(effort.silence_ms) };
+        let mut talk = Talk { name, child, stdin, lines, errors, silence: Duration::from_millis(effort.silence_ms) };
         written.map_err(|_| talk.ended())?;
         talk.hear(stopped)?;
         Ok(talk)
@@ -123,14 +135,15 @@ impl Talk {
                         }
                         Ok(_) => {}
                         Err(e) => {
-                            return Err(Error::Refused(format!("a program said what is not understood ({e}): {line}")));
+                            let name = &self.name;
+                            return Err(Error::Refused(format!("{name} said what is not understood ({e}): {line}")));
                         }
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
                 Err(RecvTimeoutError::Timeout) if stopped() => return Err(Error::Refused("stopped".to_owned())),
                 Err(RecvTimeoutError::Timeout) if heard.elapsed() > self.silence => {
-                    return Err(Error::Refused(format!("a program said nothing for {:.1?}", heard.elapsed())));
+                    return Err(Error::Refused(format!("{} said nothing for {:.1?}", self.name, heard.elapsed())));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -140,7 +153,7 @@ impl Talk {
     fn ended(&mut self) -> Error {
         let how = self.child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
         let said = rest(&self.errors);
-        Error::Refused(format!("a program ended ({how}): {}", said.last().map_or("it said nothing", String::as_str)))
+        Error::Refused(format!("{} ended ({how}): {}", self.name, reason(&said).unwrap_or("it said nothing")))
     }
 }
 

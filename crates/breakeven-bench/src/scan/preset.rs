@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use breakeven_study::Mode;
 
-use super::operation::{OPERATIONS, Operation, Suite};
+use super::operation::{ELEMENTS, OPERATIONS, Operation, Suite};
 use super::task::Effort;
 use super::{Error, Result, child, operation};
 
@@ -71,14 +71,27 @@ pub fn groups(preset: Preset, filter: &Filter) -> Result<Vec<Group>> {
     if groups.is_empty() { Err(Error::Nothing { sizes: sizes_of(preset, filter) }) } else { Ok(groups) }
 }
 
-/// "matmul 32 to 2048 (the side of both matrices)", for each operation that is wanted.
+/// "add 1000, 10000, 50000 (elements)", for each operation that is wanted.
 fn sizes_of(preset: Preset, filter: &Filter) -> String {
     let wanted = OPERATIONS.iter().filter(|operation| is_wanted(operation, preset, filter));
     let one = |operation: &Operation| {
-        let [least, most] = [operation.sizes.first(), operation.sizes.last()].map(|size| size.copied().unwrap_or(0));
-        format!("{} {least} to {most} ({})", operation.name, operation.counts)
+        let sizes: Vec<String> = sizes(operation, preset).map(|size| size.to_string()).collect();
+        format!("{} {} ({})", operation.name, sizes.join(", "), operation.counts)
     };
-    wanted.map(one).collect::<Vec<_>>().join(", ")
+    wanted.map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// What sizes count and how far they reach, all presets together: "elements (1000 to 4000000), for matmul the side of both matrices (32 to 2048)".
+pub fn sizes_in_words() -> String {
+    let (lines, others): (Vec<&Operation>, Vec<&Operation>) =
+        OPERATIONS.iter().partition(|operation| operation.counts == ELEMENTS);
+    let reach = |operations: &[&Operation]| {
+        let sizes = || operations.iter().flat_map(|operation| operation.sizes).copied();
+        format!("({} to {})", sizes().min().unwrap_or(0), sizes().max().unwrap_or(0))
+    };
+    let other =
+        |operation: &&Operation| format!(", for {} {} {}", operation.name, operation.counts, reach(&[operation]));
+    format!("{ELEMENTS} {}{}", reach(&lines), others.iter().map(other).collect::<String>())
 }
 
 fn is_wanted(operation: &Operation, preset: Preset, filter: &Filter) -> bool {
@@ -100,13 +113,13 @@ fn group(operation: &'static Operation, dtype: &str, preset: Preset, filter: &Fi
     let modes = if filter.modes.is_empty() { all } else { &filter.modes[..] };
     let modes = modes.iter().copied().filter(|mode| operation.chains || !matches!(mode, Mode::Chain(_)));
     let is_in = |size: &usize| filter.sizes.as_ref().is_none_or(|sizes| sizes.contains(size));
-    let sizes = operation
-        .sizes
-        .iter()
-        .copied()
-        .filter(is_in)
-        .filter(|size| preset != Preset::Quick || is_quick(operation, *size));
-    Group { operation: operation.name, dtype: dtype.to_owned(), sizes: sizes.collect(), modes: modes.collect() }
+    let sizes = sizes(operation, preset).filter(is_in).collect();
+    Group { operation: operation.name, dtype: dtype.to_owned(), sizes, modes: modes.collect() }
+}
+
+/// The sizes that a preset has for an operation.
+fn sizes(operation: &Operation, preset: Preset) -> impl Iterator<Item = usize> {
+    operation.sizes.iter().copied().filter(move |size| preset != Preset::Quick || is_quick(operation, *size))
 }
 
 /// A group of its own for first calls, at the smallest and the largest size: each of them takes an engine, or a process.
@@ -187,8 +200,20 @@ mod tests {
         assert!(groups(Preset::Quick, &wrong).unwrap_err().to_string().contains("tanh"));
         let nothing = Filter { sizes: Some(7..=8), ..Filter::default() };
         let why = groups(Preset::Quick, &nothing).unwrap_err().to_string();
-        assert!(why.contains("nothing is left") && why.contains("add 1000 to 2000000 (elements)"), "{why}");
-        assert!(why.contains("matmul 32 to 2048 (the side of both matrices)"), "{why}");
+        assert!(
+            why.contains("nothing is left") && why.contains("add 1000, 10000, 50000, 200000, 1000000 (elements);"),
+            "{why}"
+        );
+        assert!(why.contains("matmul 32, 100, 256, 512, 1024 (the side of both matrices)"), "{why}");
+        let why = groups(Preset::Seeds, &nothing).unwrap_err().to_string();
+        assert!(why.contains("conv2d 32, 64, 128, 256, 512 (the side of the image)"), "{why}");
+    }
+
+    #[test]
+    fn sizes_are_said_as_operations_have_them() {
+        let said = sizes_in_words();
+        let wanted = "elements (1000 to 4000000), for matmul the side of both matrices (32 to 2048), for conv2d the side of the image (32 to 512)";
+        assert!(said.starts_with(wanted) && said.ends_with("for mlp rows of 384 elements (1 to 4096)"), "{said}");
     }
 
     #[test]

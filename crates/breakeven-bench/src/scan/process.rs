@@ -143,10 +143,18 @@ fn ending(status: ExitStatus) -> Ending {
     }
 }
 
+/// How `breakeven` begins the line in which it says why it ends.
+const SPEAKER: &str = "breakeven: ";
+
+/// Why a child ended, in its own words: the last line that says something, without the name that whoever repeats it puts before it.
+pub fn reason(said: &[String]) -> Option<&str> {
+    let last = said.iter().rev().find(|line| !line.trim().is_empty())?;
+    Some(last.strip_prefix(SPEAKER).unwrap_or(last))
+}
+
 fn crashed(how: String, said: &[String]) -> Ending {
-    let last = said.iter().rev().find(|line| !line.trim().is_empty()).cloned();
-    match last {
-        Some(why) if how.ends_with(&format!(": {REFUSED}")) => Ending::Refused(why),
+    match reason(said) {
+        Some(why) if how.ends_with(&format!(": {REFUSED}")) => Ending::Refused(why.to_owned()),
         Some(why) => Ending::Crashed(format!("{how}; it said: {why}")),
         None => Ending::Crashed(how),
     }

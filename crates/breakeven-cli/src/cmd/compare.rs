@@ -1,22 +1,24 @@
 //! `breakeven compare`: has anything become slower? The gate for a pipeline.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use breakeven_bench::scan::duel::{Contestant, Duel, duel};
+use breakeven_bench::scan::duel::{Contestant, Duel, Pairs, duel};
 use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups};
 use breakeven_bench::scan::simulated;
 use breakeven_bench::scan::task::{Effort, Measure, Setting};
-use breakeven_study::folder::{Recorded, read};
+use breakeven_study::folder::Recorded;
 use breakeven_study::verdict::{
     Blocks, Comparison, Exit, Rule, Rules, Verdict, compare_runs, confirm, differences, exit_of, judge, noise_floor,
     passes_gate,
 };
 use breakeven_study::{Cell, CellSummary, Mode};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use super::report::summary;
+use super::progress;
+use super::report::{recorded, summary};
 use super::scan::this_program;
 
 /// Arguments of `compare`.
@@ -78,6 +80,26 @@ pub struct Compare {
 const PAIRS: usize = 40;
 const SIMULATED_PAIRS: usize = 12;
 
+/// What a progress line counts: an operation at a size, of a program with itself or of both.
+const COMPARISONS: &str = "comparisons";
+
+/// Two programs that take turns at one task after another, and the line that says at which.
+struct Match<'a> {
+    sides: [&'a Contestant; 2],
+    /// Who they are, in words.
+    who: &'a str,
+    line: &'a ProgressBar,
+}
+
+impl Match<'_> {
+    fn duel(&self, task: &Measure, count: usize) -> anyhow::Result<BTreeMap<Cell, Duel>> {
+        let size = task.sizes.first().expect("each task is of one size");
+        let what = format!("{} {size} {}, {}", task.operation, task.dtype, self.who);
+        let tell = |done: usize| self.line.set_message(format!("{what}: pair {} of {count}", done + 1));
+        Ok(duel(self.sides, task, Pairs { count, stopped: &|| false, tell: &tell })?)
+    }
+}
+
 /// Verdicts and what they mean together.
 struct Found {
     verdicts: Vec<(Cell, Verdict)>,
@@ -101,7 +123,7 @@ impl Compare {
             ([a, b], []) => self.of_runs([a, b], &rule)?,
             ([], [a, b]) => {
                 let [a, b] = [a, b].map(|program| contestant(program.clone(), 0.0));
-                self.of_programs([&a, &b], &rule)?
+                self.of_programs([&a, &b], &rule, &progress::line(0, COMPARISONS, as_json))?
             }
             _ => bail!("two run folders, or two programs by --bin, or --self-test"),
         };
@@ -111,7 +133,7 @@ impl Compare {
 
     fn of_runs(&self, [a, b]: [&PathBuf; 2], rule: &Rule) -> anyhow::Result<Found> {
         let judged: Vec<&PathBuf> = std::iter::once(b).chain(&self.again).collect();
-        let (base, runs) = (read(a)?, judged.iter().map(|run| read(run)).collect::<Result<Vec<_>, _>>()?);
+        let (base, runs) = (recorded(a)?, judged.iter().map(|run| recorded(run)).collect::<anyhow::Result<Vec<_>>>()?);
         let is_other = |run: &&Recorded| run.manifest.fingerprint != base.manifest.fingerprint;
         if let Some(other) = runs.iter().find(is_other).filter(|_| !self.across_machines) {
             return Ok(Found::refused(differences(&base, other)));
@@ -149,18 +171,23 @@ impl Compare {
 
     /// Programs in turns; what seems slower or faster is measured again in fresh processes before it is said. What a program
     /// differs from itself by widens the threshold, so that noise is no verdict.
-    fn of_programs(&self, [a, b]: [&Contestant; 2], rule: &Rule) -> anyhow::Result<Found> {
+    fn of_programs(&self, [a, b]: [&Contestant; 2], rule: &Rule, line: &ProgressBar) -> anyhow::Result<Found> {
         let (tasks, mut floors) = (self.tasks()?, Blocks::default());
+        let itself = Match { sides: [a, a], who: "a program with itself", line };
+        let both = Match { sides: [a, b], who: "one program with the other", line };
+        line.inc_length(2 * tasks.len() as u64);
         for task in &tasks {
-            let same = duel([a, a], task, self.pairs().div_ceil(4), &|| false)?;
+            let same = itself.duel(task, self.pairs().div_ceil(4))?;
             floors.append(same.into_values().map(|duel| duel.blocks));
+            line.inc(1);
         }
         let floor = noise_floor(&floors, rule.seed);
         let is_quiet = floor.is_none_or(|floor| passes_gate(floor, rule));
         let wide = Rule { threshold: rule.threshold + floor.filter(|_| !is_quiet).unwrap_or(0.0), ..*rule };
         let mut verdicts = Vec::new();
         for task in &tasks {
-            verdicts.extend(self.of_task([a, b], task, &wide)?);
+            verdicts.extend(self.of_task(&both, task, &wide)?);
+            line.inc(1);
         }
         let exit = exit_of(verdicts.iter().map(|(_, verdict)| verdict), wide.threshold);
         // Where the machine is too noisy for the threshold that was asked for, nothing found is not nothing there.
@@ -173,8 +200,8 @@ impl Compare {
         Ok(Found { verdicts, notes: note.into_iter().collect(), exit, is_confirmed: true })
     }
 
-    fn of_task(&self, programs: [&Contestant; 2], task: &Measure, rule: &Rule) -> anyhow::Result<Vec<(Cell, Verdict)>> {
-        let measure = || duel(programs, task, self.pairs(), &|| false);
+    fn of_task(&self, both: &Match<'_>, task: &Measure, rule: &Rule) -> anyhow::Result<Vec<(Cell, Verdict)>> {
+        let measure = || both.duel(task, self.pairs());
         let (found, mut again) = (measure()?, None);
         let mut verdicts = Vec::new();
         for (cell, duel) in found {
@@ -227,8 +254,10 @@ impl Compare {
         let program = this_program()?;
         let same = contestant(program.clone(), 0.0);
         let slower = contestant(program, self.slower / 100.0);
-        let none = self.of_programs([&same, &same], rule)?;
-        let made_slower = self.of_programs([&same, &slower], rule)?;
+        let line = progress::line(0, COMPARISONS, as_json);
+        let none = self.of_programs([&same, &same], rule, &line)?;
+        let made_slower = self.of_programs([&same, &slower], rule, &line)?;
+        line.finish_and_clear();
         let is_found = |found: &Found| found.verdicts.iter().filter(|(_, v)| matches!(v, Verdict::Slower(_))).count();
         let (alarms, caught, cells) = (is_found(&none), is_found(&made_slower), none.verdicts.len());
         if as_json {

@@ -4,6 +4,7 @@ mod compare;
 mod devices;
 mod explain;
 mod merge;
+mod progress;
 mod report;
 mod run;
 mod scan;

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use breakeven_study::folder::{read, read_summary, write_file};
+use breakeven_study::folder::{Recorded, names, read, read_summary, write_file};
 use breakeven_study::merge::merge;
-use breakeven_study::report::{REPORTS, criterion, report};
-use breakeven_study::{Source, Summary, SummarySchema, published, summarize};
+use breakeven_study::report::{REPORTS, Taken, criterion, report, taken};
+use breakeven_study::{Run, SCALAR, Source, Summary, SummarySchema, published, summarize};
 use serde_json::json;
 
 /// Arguments of `report`.
@@ -61,10 +61,7 @@ impl Report {
 
     /// Estimates are drawn from raw samples, which a summary has no longer.
     fn write_criterion(&self, folder: &Path, as_json: bool) -> anyhow::Result<()> {
-        if !self.run.join(breakeven_study::folder::names::MANIFEST).exists() {
-            bail!("--criterion wants a run folder with raw samples, and {} is none", self.run.display());
-        }
-        let files = criterion::of_run(&read(&self.run)?);
+        let files = criterion::of_run(&recorded(&self.run).context("--criterion is made of raw samples")?);
         for file in &files {
             let path = folder.join(&file.path);
             std::fs::create_dir_all(path.parent().expect("it lies below the folder"))?;
@@ -86,7 +83,8 @@ impl Report {
 }
 
 fn folder_of(run: &Path) -> PathBuf {
-    if run.is_dir() { run.to_path_buf() } else { run.parent().unwrap_or(Path::new(".")).to_path_buf() }
+    let beside = || run.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if run.is_dir() { run.to_path_buf() } else { beside().to_path_buf() }
 }
 
 /// The summary of a run folder, computed from its raw samples, or one that was written before.
@@ -94,7 +92,7 @@ pub fn summary(run: &Path) -> anyhow::Result<Summary> {
     if !run.is_dir() {
         return Ok(read_summary(run)?);
     }
-    if !run.join(breakeven_study::folder::names::MANIFEST).exists() {
+    if !run.join(names::MANIFEST).exists() {
         // What `merge` writes is a folder with a summary alone.
         return read_summary(run).with_context(|| format!("{} is no run folder", run.display()));
     }
@@ -102,6 +100,21 @@ pub fn summary(run: &Path) -> anyhow::Result<Summary> {
     let id = format!("{}-{}", recorded.manifest.started.replace(':', ""), &recorded.manifest.fingerprint);
     let held = |cells: &[_]| published::held_against("", cells);
     Ok(Summary { schema: SummarySchema {}, runs: vec![summarize(&recorded, &id, Source::Measured, held)] })
+}
+
+/// The run at `path` with its raw samples, of which verdicts are made and which a summary has no longer.
+pub fn recorded(path: &Path) -> anyhow::Result<Recorded> {
+    let has_run = |folder: &Path| folder.join(names::MANIFEST).exists();
+    if !path.is_file() {
+        if path.is_dir() && !has_run(path) {
+            bail!("{} is no run folder, as `breakeven scan` writes one: it has no {}", path.display(), names::MANIFEST);
+        }
+        return Ok(read(path)?);
+    }
+    let folder = folder_of(path);
+    let advice = if has_run(&folder) { format!(": name {}", folder.display()) } else { String::new() };
+    let wanted = format!("a run folder, which has the raw samples ({}, {})", names::SAMPLES, names::EVENTS);
+    bail!("{} is a file, and what is wanted here is {wanted}{advice}", path.display())
 }
 
 /// Every report, into `folder`.
@@ -143,8 +156,26 @@ pub fn say(summary: &Summary, files: &[PathBuf]) {
                 found.verdict
             );
         }
+        say_times(run);
     }
     for file in files {
         println!("wrote {}", file.display());
+    }
+}
+
+/// What operations take, where that is all that was found.
+fn say_times(run: &Run) {
+    let taken = taken(run);
+    let is_plain = |taken: &Taken| taken.device == SCALAR;
+    let plain =
+        if taken.iter().any(is_plain) { ", scalar: a plain loop on one thread, so many times the CPU's" } else { "" };
+    if !taken.is_empty() {
+        println!(
+            "  no break-even: no size was measured on the CPU and on another device; what operations take (lower quartile{plain}):"
+        );
+    }
+    for Taken { operation, dtype, mode, device, sizes } in &taken {
+        let sizes: Vec<String> = sizes.values().map(|at| format!("{}: {}", at.shape, at.time)).collect();
+        println!("  {operation:<18} {dtype:<5} {:<9} {device:<10} {}", mode.to_string(), sizes.join("; "));
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use breakeven::Settings;
-use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups};
+use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups, sizes_in_words};
 use breakeven_bench::scan::study::{Progress, Seen, Study, look, nearer, run};
 use breakeven_bench::scan::task::{Effort, Limit, Setting, Task};
 use breakeven_bench::scan::{HostClock, child, fingerprint};
@@ -19,14 +19,25 @@ use breakeven_study::folder::{Event, RunWriter, read};
 use breakeven_study::verdict::Exit;
 use breakeven_study::{Manifest, ManifestSchema, Mode};
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::json;
 
-use super::report::{all, say, summary};
+use super::progress;
+use super::report::{all, recorded, say, summary};
 use outcome::Outcome;
 
 /// Arguments of `scan`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  breakeven scan                                   five operations in a minute, on every device of this machine
+  breakeven scan --only matmul --sizes 100..1000 --seconds 120 --output runs/products
+                                                   one operation at fewer sizes, for longer
+  breakeven scan --seeds --device cpu,wgpu:0       what was measured by the reports that this project began with, on these devices
+  breakeven scan --resume runs/products            goes on with a run that was stopped
+  breakeven report runs/products                   what a run says, again
+
+Exit codes: 0 all that was asked for is measured, or left out for want of time, 1 a result is wrong, or something crashed, hung or was lost,
+2 the call is wrong, 3 it was stopped (--resume goes on), 4 something that was asked for could be measured nowhere, or nothing was.")]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line, which exclude each other")]
 pub struct Scan {
     /// Five operations in a minute: the default.
@@ -41,9 +52,8 @@ pub struct Scan {
     /// Only these operations: gelu,matmul.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Only these sizes, as the operation counts them: 1000..100000. That is elements for most; the side of the matrices for matmul and of the image for
-    /// conv2d; texts or rows for layers of models.
-    #[arg(long, value_parser = sizes)]
+    /// Which sizes are measured; what they count is derived from the operations.
+    #[arg(long, value_name = "FROM..TO", value_parser = sizes, help = sizes_help())]
     sizes: Option<RangeInclusive<usize>>,
     /// Types of elements: f32,f16,bf16,f64.
     #[arg(long, value_delimiter = ',')]
@@ -77,6 +87,14 @@ pub struct Scan {
     resume: Option<PathBuf>,
 }
 
+fn sizes_help() -> String {
+    format!(
+        "Of the sizes that there are for an operation only those from one to another, as in 1000..100000. They count {}. \
+         --quick has every second one where there are more than four",
+        sizes_in_words()
+    )
+}
+
 /// Two sizes with dots between, both counted in.
 fn sizes(text: &str) -> Result<RangeInclusive<usize>, String> {
     let wrong = || format!("`{text}` is not two sizes like 1000..100000");
@@ -103,7 +121,7 @@ impl Scan {
             #[arg(long, global = true)]
             json: bool,
         }
-        let manifest = read(folder)?.manifest;
+        let manifest = recorded(folder)?.manifest;
         let given = std::iter::once("breakeven".to_owned()).chain(manifest.arguments);
         let Given { command, .. } = Given::try_parse_from(given).context("the run was begun by another version")?;
         let super::Command::Scan(scan) = command else { bail!("{} is no run of `scan`", folder.display()) };
@@ -243,7 +261,7 @@ fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// What a user sees meanwhile: a line on a terminal, nothing elsewhere.
+/// What a user sees meanwhile.
 struct Bar {
     begun: Instant,
     /// Seconds that the study may take.
@@ -253,10 +271,7 @@ struct Bar {
 
 impl Bar {
     fn new(study: &Study, total: Duration, as_json: bool) -> Bar {
-        let target = if as_json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-        let line = ProgressBar::with_draw_target(Some(study.groups.len() as u64), target);
-        let style = ProgressStyle::with_template("{pos} of {len} operations, {wide_msg}");
-        line.set_style(style.expect("the template is right"));
+        let line = progress::line(study.groups.len() as u64, "operations", as_json);
         Bar { begun: Instant::now(), total, line }
     }
 

@@ -1,7 +1,7 @@
 //! The study as Markdown: what was found and on what, before the long lists.
 
 mod rows;
-mod times;
+pub mod times;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -57,6 +57,13 @@ fn table(title: &str, header: &[&str], rows: &[Vec<String>]) -> Option<String> {
     Some(format!("## {title}\n\n{}{rule}{body}", line(&header)))
 }
 
+/// The section `table` with a sentence between its title and its rows: what is to be known before they are read.
+fn introduced(table: Option<String>, sentence: &str) -> Option<String> {
+    let table = table?;
+    let (title, rows) = table.split_once("\n\n").expect("a section has a title");
+    Some(format!("{title}\n\n{sentence}\n\n{rows}"))
+}
+
 fn escaped(cell: &str) -> String {
     cell.replace('|', "\\|").replace('\n', " ")
 }
@@ -69,11 +76,7 @@ fn break_even(run: &Run) -> Option<String> {
             found.dtype.clone(),
             found.mode.to_string(),
             found.gpu.clone(),
-            if found.range[1] > 0 {
-                format!("{} to {}", grouped(found.range[0]), grouped(found.range[1]))
-            } else {
-                "none on both".into()
-            },
+            sizes(found.range),
             found.crossings.iter().map(crossing).collect::<Vec<_>>().join("; "),
             found.band.map(|[low, high]| format!("{} to {}", grouped(low), grouped(high))).unwrap_or_default(),
             size(found.wins_from),
@@ -82,7 +85,22 @@ fn break_even(run: &Run) -> Option<String> {
     };
     let header =
         ["operation", "dtype", "mode", "GPU", "sizes", "changes at (95%)", "within 5%", "GPU wins from", "GPU-BLOB"];
-    table("Break-even, in elements", &header, &run.break_even.iter().map(row).collect::<Vec<_>>())
+    let rows: Vec<Vec<String>> = run.break_even.iter().map(row).collect();
+    introduced(table("Break-even, in elements", &header, &rows), THRESHOLDS)
+}
+
+/// What the last two columns of break-evens hold. How GPU-BLOB computes its own is in [`crate::breakeven::Curves::gpu_blob`].
+const THRESHOLDS: &str = "\"GPU wins from\" is the smallest size from which the GPU is faster at all larger ones that were measured. \"GPU-BLOB\" is the offload threshold as \
+GPU-BLOB (the GPU BLAS offload benchmark) defines it: the smallest size from which the GPU's rate stays above the CPU's, where one size at which it does not is passed over if \
+the GPU's rate at the size before or after is above the CPU's at that one.";
+
+/// "1,000 to 2,000,000", or the only one.
+fn sizes(range: [u64; 2]) -> String {
+    match range {
+        [_, 0] => "none on both".into(),
+        [first, last] if first == last => grouped(last),
+        [first, last] => format!("{} to {}", grouped(first), grouped(last)),
+    }
 }
 
 fn crossing(crossing: &Crossing) -> String {

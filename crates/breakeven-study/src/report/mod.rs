@@ -6,6 +6,8 @@ mod html;
 mod json;
 mod markdown;
 
+pub use markdown::times::{AtSize, Taken, taken};
+
 use crate::Summary;
 
 /// A way to show a summary.

@@ -80,10 +80,11 @@ fn is_of_type(name: &Value, value: &Value) -> bool {
     }
 }
 
-/// The one pattern that our schemas have: `^(chain|idle)-[0-9]+$`.
+/// The one pattern that our schemas have: `^(chain-[1-9][0-9]*|idle-[0-9]+)$`.
 fn is_word_and_number(pattern: &Value, text: &str) -> bool {
-    assert_eq!(pattern, "^(chain|idle)-[0-9]+$", "another pattern needs another check");
-    let number = text.strip_prefix("chain-").or(text.strip_prefix("idle-")).unwrap_or_default();
+    assert_eq!(pattern, "^(chain-[1-9][0-9]*|idle-[0-9]+)$", "another pattern needs another check");
+    let calls = text.strip_prefix("chain-").filter(|calls| !calls.starts_with('0'));
+    let number = calls.or(text.strip_prefix("idle-")).unwrap_or_default();
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 

@@ -1,6 +1,6 @@
 //! Where the time of each row went, what memory and plans it took, and how near it came to what the device can do.
 
-use super::table;
+use super::{introduced, table};
 use crate::roofline::{Bound, reached};
 use crate::units::{bytes, rate, time};
 use crate::{CellSummary, Parts, Run};
@@ -15,12 +15,13 @@ pub fn parts(run: &Run) -> Option<String> {
         std::iter::once(row.cell.to_string()).chain(times).collect()
     };
     let header = ["row", "allocate", "upload", "submit", "kernel", "read back", "wait", "whole call"];
-    table(
-        "Where the time went (lower quartiles; kernels by the device's clock)",
-        &header,
-        &measured.map(row).collect::<Vec<_>>(),
-    )
+    let title = "Where the time went (lower quartiles; kernels by the device's clock)";
+    introduced(table(title, &header, &measured.map(row).collect::<Vec<_>>()), NO_SUM)
 }
+
+/// Parts are seen by a longer way ([`crate::Flag::InParts`]), and whoever waits for a device waits for its kernels and copies too.
+const NO_SUM: &str = "Parts do not add up to the whole call: they are of calls that were taken apart step by step and take longer by that, the whole call of others that were \
+timed from outside alone (copies by themselves are their two parts). Waiting for a device also holds its kernels and what it copies back.";
 
 /// What a call copies, what the pool of the device did, and what was made anew.
 pub fn memory(run: &Run) -> Option<String> {

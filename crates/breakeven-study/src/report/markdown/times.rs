@@ -7,22 +7,66 @@ use crate::breakeven::grouped;
 use crate::units::{ratio, time};
 use crate::{AUTOMATIC, CellSummary, Mode, Run, SCALAR, Source};
 
-/// One row for each operation and device, and columns of sizes: what is nearest to each power of ten.
-pub fn times(run: &Run) -> Option<String> {
+/// What an operation takes on a device, or as a plain loop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// The operation.
+    pub operation: String,
+    /// The type of its elements.
+    pub dtype: String,
+    /// How it is called: from the host's memory and back where that was measured.
+    pub mode: Mode,
+    /// The device, or [`SCALAR`] for a plain loop.
+    pub device: String,
+    /// By power of ten what is nearest to it.
+    pub sizes: BTreeMap<u32, AtSize>,
+}
+
+/// What it takes at a size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AtSize {
+    /// "10,000" or "32x32".
+    pub shape: String,
+    /// Whether that is the power of ten itself.
+    pub is_round: bool,
+    /// "1.2 µs, 27.31 GMAC/s"; of a plain loop how many times as long as the CPU it takes instead of its rate: "40 µs, 4.00x".
+    pub time: String,
+}
+
+/// One entry for each operation and device, where none can be held against another device; otherwise nothing, since break-evens say more.
+pub fn taken(run: &Run) -> Vec<Taken> {
     if !is_alone(run) {
-        return None;
+        return Vec::new();
     }
     let curves = curves(run);
-    let sizes: BTreeSet<u32> = curves.values().flatten().map(|row| power(row)).collect();
+    let one = |(key, rows): (&Key<'_>, &Vec<&CellSummary>)| {
+        let powers: BTreeSet<u32> = rows.iter().map(|row| power(row)).collect();
+        let of_size = |size: u32| Some((size, at_size(nearest(rows, size)?, &curves)?));
+        let [operation, dtype, device] = [key.operation, key.dtype, key.device].map(str::to_string);
+        Taken { operation, dtype, mode: key.mode, device, sizes: powers.into_iter().filter_map(of_size).collect() }
+    };
+    curves.iter().map(one).collect()
+}
+
+/// One row for each operation and device, and columns of sizes.
+pub fn times(run: &Run) -> Option<String> {
+    let taken = taken(run);
+    let sizes: BTreeSet<u32> = taken.iter().flat_map(|taken| taken.sizes.keys().copied()).collect();
     let columns: Vec<String> = sizes.iter().map(|size| grouped(10u64.pow(*size))).collect();
     let header = ["operation", "dtype", "mode", "on"].into_iter().chain(columns.iter().map(String::as_str));
-    let line = |(key, rows): (&Key<'_>, &Vec<&CellSummary>)| {
-        let first = [key.operation, key.dtype, &key.mode.to_string(), &place(run, key.device)].map(str::to_string);
-        let of_size = |size: &u32| nearest(rows, *size).map(|row| said(row, &curves)).unwrap_or_default();
+    let line = |taken: &Taken| {
+        let place = place(run, &taken.device);
+        let first = [taken.operation.clone(), taken.dtype.clone(), taken.mode.to_string(), place];
+        let of_size = |size: &u32| taken.sizes.get(size).map(in_column).unwrap_or_default();
         first.into_iter().chain(sizes.iter().map(of_size)).collect::<Vec<String>>()
     };
     let title = "What operations take, by elements (lower quartile; all sizes and ways of calling are in rows.md)";
-    table(title, &header.collect::<Vec<_>>(), &curves.iter().map(line).collect::<Vec<_>>())
+    table(title, &header.collect::<Vec<_>>(), &taken.iter().map(line).collect::<Vec<_>>())
+}
+
+/// "32x32: 1.2 µs, 27.31 GMAC/s", without the shape where it is the column's.
+fn in_column(at: &AtSize) -> String {
+    if at.is_round { at.time.clone() } else { format!("{}: {}", at.shape, at.time) }
 }
 
 /// Whether rows have times and none of them can be held against another device's.
@@ -93,13 +137,13 @@ fn place(run: &Run, device: &str) -> String {
     }
 }
 
-/// "32x32: 1.2 µs, 27.31 GMAC/s", without the shape where it is the column's; of a plain loop how much longer it takes instead of its rate.
-fn said(row: &CellSummary, curves: &Curves<'_>) -> String {
-    let Some(q1_ns) = row.q1_ns else { return String::new() };
-    let is_round = row.cell.shape == 10u64.pow(power(row)).to_string();
-    let shape = if is_round { String::new() } else { format!("{}: ", row.cell.shape) };
+fn at_size(row: &CellSummary, curves: &Curves<'_>) -> Option<AtSize> {
+    let round = 10u64.pow(power(row));
+    let is_round = row.cell.shape == round.to_string();
+    let shape = if is_round { grouped(round) } else { row.cell.shape.clone() };
     let rest = if row.cell.device == SCALAR { over_cpu(row, curves).map(ratio) } else { throughput(row) };
-    format!("{shape}{}{}", time(q1_ns), rest.map(|rest| format!(", {rest}")).unwrap_or_default())
+    let rest = rest.map(|rest| format!(", {rest}")).unwrap_or_default();
+    Some(AtSize { shape, is_round, time: time(row.q1_ns?) + &rest })
 }
 
 /// How many times as long as the CPU, vectors and threads together.

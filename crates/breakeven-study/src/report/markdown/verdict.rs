@@ -47,7 +47,10 @@ fn pays(run: &Run, found: &[&BreakEven]) -> String {
 /// The sizes at which the GPU wins, by the same crossings as the verdict: "from 93,037 to 596,376". `None` if there are none.
 fn sizes_won(found: &BreakEven) -> Option<String> {
     if found.crossings.is_empty() {
-        return Some(format!("from {}", grouped(found.wins_from?)));
+        let from = grouped(found.wins_from?);
+        // Of what begins at a single size nothing is known.
+        let is_range = found.range[0] < found.range[1];
+        return Some(if is_range { format!("from {from}") } else { format!("at {from}") });
     }
     let (mut from, mut won) = (None, Vec::new());
     for (index, crossing) in found.crossings.iter().enumerate() {

@@ -14,7 +14,8 @@ const SECTIONS = [
   { id: "winners", title: "Fastest run at each size", when: (study) => study.runs.length > 1, draw: winnersSection },
   {
     id: "parts", title: "Where the time goes", grid: true, draw: barsSection,
-    caption: "Lower quartile of each part, as measured. What was not measured is said, never estimated.",
+    caption: "Lower quartile of each part, as measured in calls that were taken apart step by step, which takes longer than a whole call: a bar may be longer than its time. "
+      + "What was not measured is said, never estimated.",
   },
   {
     id: "roofline", title: "Against the ceilings", grid: true, draw: roofSection,

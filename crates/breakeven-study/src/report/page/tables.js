@@ -73,7 +73,7 @@ function breakEvenColumns(study) {
     { name: "GPU wins from", number: true, by: (row) => row.wins_from, text: (row) => (isNumber(row.wins_from) ? countText(row.wins_from) : "never") },
     { name: "Within 5%", number: true, by: (row) => (row.band ? row.band[0] : null), text: (row) => (row.band ? row.band.map(aboutText).join(" to ") : "–") },
     { name: "GPU-BLOB threshold", number: true, by: (row) => row.gpu_blob, text: (row) => (isNumber(row.gpu_blob) ? countText(row.gpu_blob) : "none") },
-    { name: "Measured", by: (row) => row.range[0], text: (row) => (row.range[1] > 0 ? row.range.map(countText).join(" to ") : "none on both") },
+    { name: "Measured", by: (row) => row.range[0], text: (row) => (row.range[1] > 0 ? unique(row.range.map(countText)).join(" to ") : "none on both") },
   ];
 }
 

@@ -1,0 +1,12 @@
+//! What a user sees while something is measured: a line on a terminal, nothing elsewhere.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A line that counts so many steps, whose `noun` it says: "3 of 5 operations, ...". None is shown where the output is for programs.
+pub fn line(steps: u64, noun: &str, as_json: bool) -> ProgressBar {
+    let target = if as_json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let line = ProgressBar::with_draw_target(Some(steps), target);
+    let style = ProgressStyle::with_template(&format!("{{pos}} of {{len}} {noun}, {{wide_msg}}"));
+    line.set_style(style.expect("the template is right"));
+    line
+}
