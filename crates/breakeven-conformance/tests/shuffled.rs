@@ -60,13 +60,13 @@ fn cases_in_any_order_on_a_software_gpu() {
 }
 
 #[test]
-#[ignore = "takes many minutes: the whole suite a hundred times, in release builds"]
+#[ignore = "cargo test --release -p breakeven-conformance --test shuffled -- --ignored cpu (a quarter of an hour)"]
 fn the_suite_a_hundred_times_on_the_cpu() {
     run(&*devices::cpu(Isa::best(), 2), 100, |_| true);
 }
 
 #[test]
-#[ignore = "takes hours on a software adapter: the whole suite a hundred times, in release builds"]
+#[ignore = "cargo test --release -p breakeven-conformance --test shuffled -- --ignored gpu (hours on a software adapter)"]
 fn the_suite_a_hundred_times_on_a_gpu() {
     run(&*devices::gpu("llvmpipe", Limits::Adapter), 100, |_| true);
 }
