@@ -99,7 +99,8 @@ fn usual_kernels_are_priced_between_their_neighbours() {
 #[ignore = "measures this machine: cargo test -p breakeven --lib held_out -- --ignored --nocapture"]
 fn this_machine_takes_what_was_said() {
     let device: Arc<dyn Device> = Arc::new(CpuDevice::new(CpuOptions::default()).unwrap());
-    let errors = errors(&device, Effort::QUICK, held_out(&[3_000, 30_000, 316_228, 1_000_000], &[14, 55, 110]));
+    let errors =
+        errors(&device, Effort::QUICK, held_out(&[3_000, 30_000, 316_228, 1_000_000], &[14, 55, 110, 240, 430]));
     println!("half within {:.2}, nine tenths within {:.2}", at(&errors, 0.5), at(&errors, 0.9));
     // An error of 0.3 in the logarithm costs placement less than a hundredth.
     assert!(at(&errors, 0.5).ln() <= 0.3 && at(&errors, 0.9) <= 2.0, "{errors:?}");

@@ -30,8 +30,30 @@ pub(super) struct Sample {
     pub spread: f64,
     /// Runs behind it.
     pub count: u32,
-    /// Longest run on the wall clock.
+    /// The longest run of the fastest round on the wall clock.
     pub wall: Duration,
+}
+
+/// How long rounds took so far.
+#[derive(Debug, Default)]
+struct Pace {
+    fastest: Option<Duration>,
+    /// Rounds that took as long as may be.
+    slow: usize,
+}
+
+/// Slow rounds after which it is the size that takes long. One may be a stall of the host, or the round in which a device makes code.
+const SLOW: usize = 2;
+
+impl Pace {
+    fn add(&mut self, round: Duration, longest: Duration) {
+        self.fastest = Some(self.fastest.map_or(round, |fastest| fastest.min(round)));
+        self.slow += usize::from(round >= longest);
+    }
+
+    fn is_too_slow(&self) -> bool {
+        self.slow >= SLOW
+    }
 }
 
 /// How long a device is kept busy before it is measured: GPUs that idled take some tens of milliseconds to raise their clocks.
@@ -125,29 +147,30 @@ impl Bench<'_> {
         let prepare = |times: usize| self.device.prepare(&Segment { steps: vec![step.clone(); times] });
         let works = [prepare(1)?, prepare(times)?];
         let mut runs = [Vec::new(), Vec::new()];
-        let mut wall = Duration::ZERO;
-        let mut arrived = Vec::new();
+        let (mut pace, mut arrived) = (Pace::default(), Vec::new());
         // The first round compiles and touches memory; it is thrown away.
         let mut begun = Instant::now();
         for round in 0..=4 * self.effort.repeats {
             if round > self.effort.repeats && begun.elapsed() > BRIEF {
                 break;
             }
+            let mut wall = Duration::ZERO;
             for (work, runs) in works.iter().zip(&mut runs) {
                 let started = Instant::now();
                 let run = self.run(work, binding, &mut arrived)?;
-                if round > 0 {
-                    wall = wall.max(started.elapsed());
-                    runs.push(run);
-                }
+                wall = wall.max(started.elapsed());
+                runs.extend((round > 0).then_some(run));
             }
             if round == 0 {
                 begun = Instant::now();
-            } else if wall >= self.effort.longest {
+                continue;
+            }
+            pace.add(wall, self.effort.longest);
+            if pace.is_too_slow() {
                 break;
             }
         }
-        let [one, many] = runs;
+        let (wall, [one, many]) = (pace.fastest.unwrap_or_default(), runs);
         Ok((summary(one, wall), summary(many, wall)))
     }
 
@@ -208,4 +231,22 @@ fn summary(mut runs: Vec<(f64, f64)>, wall: Duration) -> Sample {
     let quiet = &logs[..logs.len().div_ceil(2)];
     let spread = (quiet.iter().map(|x| x * x).sum::<f64>() / quiet.len() as f64).sqrt();
     Sample { seconds, submit_seconds, spread, count: runs.len() as u32, wall }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_slow_round_ends_nothing_and_does_not_count_as_the_sizes_own() {
+        let ms = Duration::from_millis;
+        let mut pace = Pace::default();
+        pace.add(ms(9), ms(4));
+        assert!(!pace.is_too_slow(), "it may have been the host");
+        pace.add(ms(1), ms(4));
+        assert_eq!((pace.fastest, pace.is_too_slow()), (Some(ms(1)), false));
+        pace.add(ms(4), ms(4));
+        assert!(pace.is_too_slow());
+        assert_eq!(pace.fastest, Some(ms(1)));
+    }
 }

@@ -41,7 +41,7 @@ impl Effort {
 
 /// Counted up with every change of what is measured, or how: a profile that an earlier build of the same version kept would price work by figures that
 /// this one would not find.
-pub(crate) const METHOD: u32 = 2;
+pub(crate) const METHOD: u32 = 3;
 /// Kernels that are compiled together: as many threads as drivers compile on.
 const AT_ONCE: usize = 8;
 /// Steps in one segment when the cost of one more of them is measured.
