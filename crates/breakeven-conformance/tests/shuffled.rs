@@ -60,13 +60,25 @@ fn cases_in_any_order_on_a_software_gpu() {
 }
 
 #[test]
-#[ignore = "cargo test --release -p breakeven-conformance --test shuffled -- --ignored cpu (a quarter of an hour)"]
-fn the_suite_a_hundred_times_on_the_cpu() {
-    run(&*devices::cpu(Isa::best(), 2), 100, |_| true);
+#[ignore = "cargo test --release -p breakeven-conformance --test shuffled -- --ignored cases_a_hundred_times (minutes)"]
+fn cases_a_hundred_times_on_the_cpu() {
+    run(&*devices::cpu(Isa::best(), 2), 100, is_case);
 }
 
 #[test]
-#[ignore = "cargo test --release -p breakeven-conformance --test shuffled -- --ignored gpu (hours on a software adapter)"]
-fn the_suite_a_hundred_times_on_a_gpu() {
-    run(&*devices::gpu("llvmpipe", Limits::Adapter), 100, |_| true);
+#[ignore = "cargo test --release -p breakeven-conformance --test shuffled -- --ignored cases_a_hundred_times (minutes)"]
+fn cases_a_hundred_times_on_a_gpu() {
+    run(&*devices::gpu("llvmpipe", Limits::Adapter), 100, is_case);
+}
+
+#[test]
+#[ignore = "cargo test --release -p breakeven-conformance --test shuffled -- --ignored whole (ten minutes)"]
+fn the_whole_suite_five_times_on_the_cpu() {
+    run(&*devices::cpu(Isa::best(), 2), 5, |_| true);
+}
+
+#[test]
+#[ignore = "cargo test --release -p breakeven-conformance --test shuffled -- --ignored whole (ten minutes)"]
+fn the_whole_suite_five_times_on_a_gpu() {
+    run(&*devices::gpu("llvmpipe", Limits::Adapter), 5, |_| true);
 }
