@@ -10,7 +10,7 @@ mod stream;
 use std::time::Duration;
 
 use breakeven::{
-    DType, Deadline, DeviceId, DeviceReport, DeviceState, Engine, HostBytes, Result, Spec, Tensor, concat,
+    DType, Deadline, DeviceId, DeviceReport, DeviceState, Draft, Engine, HostBytes, Result, Spec, Tensor, concat,
 };
 use breakeven_bench::{Samples, WARM_UP, interleave, stretches};
 
@@ -70,7 +70,7 @@ fn round_trip(engine: &Engine, device: &DeviceReport) {
     println!("  the same by wgpu alone: {}, {ratio:.2}x", line(&samples[1]));
 }
 
-/// 20 x relu(256) in one batch beside one relu(5120), both read back.
+/// 20 x relu(256) in one batch beside one relu(5120), both read back; and the batch as a program, which is written down once.
 fn relu_batches(engine: &Engine, device: DeviceId) -> Result<()> {
     let whole = ramp(engine, 5120) - 2560.0;
     let parts: Vec<Tensor> = (0..20).map(|i| ramp(engine, 256) - 100.0 - f64::from(i)).collect();
@@ -84,10 +84,18 @@ fn relu_batches(engine: &Engine, device: DeviceId) -> Result<()> {
     };
     assert_eq!(many().to_vec::<f32>()?, want, "relu is wrong, so its time means nothing");
     let read = |t: Tensor| drop(t.to_vec::<f32>().expect("relu was checked"));
-    let samples = interleave(BATCH_ROUNDS, WARM_UP, &mut [&mut || read(one()), &mut || read(many())]);
-    let ratio = samples[1].lower_quartile().as_secs_f64() / samples[0].lower_quartile().as_secs_f64();
+    let given: Vec<&Tensor> = parts.iter().collect();
+    let draft = Draft::new(&given).expect("their values are there");
+    let all: Vec<Tensor> = draft.stand_ins().iter().map(Tensor::relu).collect();
+    let program = draft.finish(&[&concat(&all.iter().collect::<Vec<_>>(), 0).on(device)])?;
+    let called = || program.call(&given).expect("it takes them").swap_remove(0);
+    assert_eq!(called().to_vec::<f32>()?, want, "relu is wrong, so its time means nothing");
+    let calls: &mut [&mut dyn FnMut()] = &mut [&mut || read(one()), &mut || read(many()), &mut || read(called())];
+    let samples = interleave(BATCH_ROUNDS, WARM_UP, calls);
+    let ratio = |way: usize| samples[way].lower_quartile().as_secs_f64() / samples[0].lower_quartile().as_secs_f64();
     println!("  one relu(5120): {}", line(&samples[0]));
-    println!("  20 x relu(256) in one batch: {}, {ratio:.2}x", line(&samples[1]));
+    println!("  20 x relu(256) in one batch: {}, {:.2}x", line(&samples[1]), ratio(1));
+    println!("  the same as a program: {}, {:.2}x", line(&samples[2]), ratio(2));
     Ok(())
 }
 

@@ -13,6 +13,9 @@ use crate::tensor::{Inputs, Node, State};
 use crate::value::Value;
 use crate::{Result, Tensor};
 
+/// Nodes that there is room for at once.
+const NODES: usize = 48;
+
 /// A graph, and what its inputs stand for.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
@@ -37,7 +40,10 @@ struct Visit {
 impl Trace {
     /// Everything that `outputs` depend on, down to values that are there.
     pub fn of(outputs: &[&Tensor], devices: &Snapshot) -> Result<Trace> {
-        let mut walk = Walk { devices, trace: Trace::default(), known: FxHashMap::default(), stack: Vec::new() };
+        // Growing step by step takes as long as all else that is done with it.
+        let mut known = FxHashMap::default();
+        known.reserve(NODES);
+        let mut walk = Walk { devices, trace: Trace::default(), known, stack: Vec::new() };
         for &tensor in outputs {
             let id = walk.output(tensor)?;
             walk.trace.graph.want(id);

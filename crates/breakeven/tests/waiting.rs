@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use adapters::{GPU, Handing, engines, long_work, resident_bytes, swiftshader};
 use breakeven::{Deadline, DeviceError, DeviceId, DeviceProfile, DeviceState, Engine, Error, Profile, Tensor};
-use breakeven_device::Backend;
+use breakeven_device::{Backend, DeviceKind};
 use breakeven_wgpu::{WgpuBackend, WgpuOptions};
 
 const MB: usize = 1 << 20;
@@ -260,20 +260,44 @@ fn a_lost_adapter_is_opened_again() {
 #[ignore = "needs a quiet machine: cargo test --release -p breakeven --test waiting -- --ignored --nocapture scale"]
 fn threads_that_share_an_engine_scale() {
     let engine = Engine::builder().gpus(false).no_cache().threads(1).build().unwrap();
+    let rates = rates_of_threads(&engine, DeviceId::HOST);
+    let cores = std::thread::available_parallelism().unwrap().get();
+    assert!(cores < 2 || rates[1] > 1.3 * rates[0], "{rates:?}");
+}
+
+/// The same on a GPU, for which each of them waits: by others' waiting nobody is held up.
+#[test]
+#[ignore = "needs a quiet machine: cargo test --release -p breakeven --test waiting -- --ignored --nocapture scale"]
+fn threads_that_share_a_gpu_scale() {
+    let engine = Engine::builder().software(true).no_cache().build().unwrap();
+    engine.ready(soon()).unwrap();
+    for device in engine.devices().iter().filter(|d| d.id != DeviceId::HOST && d.state == DeviceState::Ready) {
+        println!("{} ({})", device.name, device.info.name);
+        let rates = rates_of_threads(&engine, device.id);
+        // A software adapter computes with all cores already.
+        assert!(device.info.kind == DeviceKind::Software || rates[1] > 1.2 * rates[0], "{rates:?}");
+    }
+}
+
+/// Graphs a second that 1, 2, 4 and 8 threads compute, and read, each on its own data.
+fn rates_of_threads(engine: &Engine, device: DeviceId) -> [f64; 4] {
     let rate = |threads: usize| {
         let started = Instant::now();
         let work = |_| {
-            let x = ramp(&engine, 4096, 1);
-            (0..2000).for_each(|_| drop((&x * 2.0 + 1.0).tanh().to_vec::<f32>().unwrap()));
+            let x = ramp(engine, 4096, 1);
+            let want = x.to_vec::<f32>().unwrap()[4095].mul_add(2.0, 1.0).tanh();
+            for _ in 0..2000 {
+                let got = (&x * 2.0 + 1.0).tanh().on(device).to_vec::<f32>().unwrap();
+                assert!((got[4095] - want).abs() < 1e-6, "{} for {want}", got[4095]);
+            }
         };
         std::thread::scope(|scope| (0..threads).for_each(|i| drop(scope.spawn(move || work(i)))));
         (threads * 2000) as f64 / started.elapsed().as_secs_f64()
     };
     rate(1);
-    let rates = [1, 2, 4, 8].map(|threads| (threads, rate(threads)));
-    for (threads, rate) in rates {
+    [1, 2, 4, 8].map(|threads| {
+        let rate = rate(threads);
         println!("{threads} threads: {rate:.0} graphs a second");
-    }
-    let cores = std::thread::available_parallelism().unwrap().get();
-    assert!(cores < 2 || rates[1].1 > 1.3 * rates[0].1, "{rates:?}");
+        rate
+    })
 }
