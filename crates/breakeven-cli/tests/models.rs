@@ -146,3 +146,32 @@ fn d09_the_interface_is_chosen_or_told_which_there_are() {
     let told = devices("gl");
     assert!(told.contains("through gl alone") && !told.contains("wgpu/vulkan"), "{told}");
 }
+
+/// Case L04: nobody is told which limits a device was asked for, and which it granted.
+#[test]
+fn l04_limits_are_told_as_asked_and_granted() {
+    let output = call(&["--json", "devices", "--software", "--limits", "webgpu"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let limits = |kind: &str| {
+        let all = told["devices"].as_array().expect("there is a list").iter();
+        let of = all.filter(|device| device["kind"] == kind && device["state"] == "ready");
+        of.map(|device| &device["limits"]).collect::<Vec<_>>()
+    };
+    let [cpu] = limits("Cpu")[..] else { panic!("one CPU: {told}") };
+    assert_eq!(cpu["asked"], "host");
+    assert!(cpu["memory_bytes"].as_u64().is_none_or(|bytes| bytes > 64 << 20), "{cpu}");
+    let software = limits("Software");
+    assert!(!software.is_empty(), "no software adapter is ready: {told}");
+    for limits in software {
+        let bytes = |name: &str| limits[name].as_u64().expect("it is a number");
+        assert_eq!(limits["asked"], "webgpu");
+        assert_eq!(bytes("max_buffer_bytes"), 256 << 20, "{limits}");
+        // But for what alignment takes of it.
+        assert!(
+            (128 << 20) - 4096 <= bytes("max_binding_bytes") && bytes("max_binding_bytes") <= 128 << 20,
+            "{limits}"
+        );
+        assert!((1..=8).contains(&bytes("max_bindings")), "{limits}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use breakeven::{Deadline, DeviceReport, DeviceState, Engine, Graphics};
+use breakeven::{Deadline, Device, DeviceId, DeviceReport, DeviceState, Engine, Graphics};
 use serde_json::{Value, json};
 
 /// Arguments of `devices`.
@@ -33,15 +33,86 @@ impl Devices {
         };
         let deadline = Deadline::after(Duration::from_secs(self.deadline));
         engine.ready(deadline).context("some drivers did not answer; the others can be used")?;
+        let all: Vec<Found> = engine.devices().into_iter().map(|report| self.found(&engine, report)).collect();
         if as_json {
-            let devices: Vec<Value> = engine.devices().iter().map(object).collect();
+            let devices: Vec<Value> = all.iter().map(object).collect();
             println!("{}", json!({ "devices": devices, "notes": engine.notes() }));
             return Ok(());
         }
-        engine.devices().iter().for_each(|d| println!("{}", text(d)));
+        for found in &all {
+            println!("{}", text(found));
+        }
         engine.notes().iter().for_each(|n| println!("note: {n}"));
         Ok(())
     }
+
+    fn found(&self, engine: &Engine, report: DeviceReport) -> Found {
+        let device = engine.device(report.id).filter(|_| report.state == DeviceState::Ready);
+        let asked = if report.id == DeviceId::HOST { "host" } else { &self.limits };
+        Found { limits: device.map(|device| Limits::of(&*device, asked)), report }
+    }
+}
+
+/// A device, and what it can hold where it is open.
+struct Found {
+    report: DeviceReport,
+    limits: Option<Limits>,
+}
+
+/// What was asked for and what was granted.
+struct Limits {
+    /// `adapter` for all that the adapter has, `webgpu` for what WebGPU guarantees, `host` for the host's memory.
+    asked: String,
+    /// Bytes that may be held at once, where that is known.
+    memory_bytes: Option<u64>,
+    max_buffer_bytes: u64,
+    max_binding_bytes: u64,
+    max_bindings: u64,
+}
+
+impl Limits {
+    fn of(device: &dyn Device, asked: &str) -> Limits {
+        let (caps, budget) = (device.caps(), device.memory().budget);
+        Limits {
+            asked: asked.to_owned(),
+            memory_bytes: budget.or(caps.memory_bytes),
+            max_buffer_bytes: caps.max_buffer_bytes,
+            max_binding_bytes: caps.max_binding_bytes,
+            max_bindings: caps.max_bindings as u64,
+        }
+    }
+
+    fn object(&self) -> Value {
+        if self.asked == "host" {
+            return json!({ "asked": self.asked, "memory_bytes": self.memory_bytes });
+        }
+        json!({
+            "asked": self.asked,
+            "memory_bytes": self.memory_bytes,
+            "max_buffer_bytes": self.max_buffer_bytes,
+            "max_binding_bytes": self.max_binding_bytes,
+            "max_bindings": self.max_bindings,
+        })
+    }
+
+    fn text(&self) -> String {
+        if self.asked == "host" {
+            return self.memory_bytes.map_or_else(String::new, |bytes| format!("\n         memory: {}", size(bytes)));
+        }
+        format!(
+            "\n         limits ({}): buffers up to {}, of which a kernel sees {} of up to {}",
+            self.asked,
+            size(self.max_buffer_bytes),
+            self.max_bindings,
+            size(self.max_binding_bytes)
+        )
+    }
+}
+
+/// "2.0 GiB".
+fn size(bytes: u64) -> String {
+    let (unit, name) = if bytes >= 1 << 30 { (1u64 << 30, "GiB") } else { (1 << 20, "MiB") };
+    format!("{:.1} {name}", bytes as f64 / unit as f64)
 }
 
 fn state(device: &DeviceReport) -> String {
@@ -55,15 +126,16 @@ fn state(device: &DeviceReport) -> String {
     }
 }
 
-fn text(device: &DeviceReport) -> String {
+fn text(Found { report: device, limits }: &Found) -> String {
     let info = &device.info;
+    let limits = limits.as_ref().map(Limits::text).unwrap_or_default();
     let address = info.address.as_ref().map_or(String::new(), |a| format!(", at {a}"));
     let (name, kind) = (&device.name, info.kind);
     let banned = device.quarantined.iter().fold(String::new(), |all, kernel| {
         all + "\n         not run there, because it was lost with it twice: " + kernel
     });
     format!(
-        "{name:<8} {} ({kind:?}, {}, {}{address})\n         {}{banned}",
+        "{name:<8} {} ({kind:?}, {}, {}{address})\n         {}{limits}{banned}",
         info.name,
         info.backend,
         info.driver,
@@ -71,7 +143,7 @@ fn text(device: &DeviceReport) -> String {
     )
 }
 
-fn object(device: &DeviceReport) -> Value {
+fn object(Found { report: device, limits }: &Found) -> Value {
     let info = &device.info;
     json!({
         "id": device.id.0,
@@ -82,6 +154,7 @@ fn object(device: &DeviceReport) -> Value {
         "driver": info.driver,
         "address": info.address,
         "state": state(device),
+        "limits": limits.as_ref().map(Limits::object),
         "reopened": device.reopened,
         "quarantined_kernels": device.quarantined,
     })
