@@ -70,7 +70,8 @@ impl Staging {
 
     /// Takes back memory for writing that is mapped again.
     pub fn put_write(&self, bytes: u64, buffer: wgpu::Buffer, now: Duration) {
-        lock(&self.write).put(bytes, buffer, now).iter().for_each(wgpu::Buffer::destroy);
+        let gone = lock(&self.write).put(bytes, buffer, now);
+        gone.iter().for_each(wgpu::Buffer::destroy);
     }
 
     /// Counts all memory of a submission as gone, which was not made or failed.
@@ -109,7 +110,8 @@ impl Staging {
 
     /// Takes back memory for reading that is not mapped.
     pub fn put_read(&self, bytes: u64, buffer: wgpu::Buffer, now: Duration) {
-        lock(&self.read).put(bytes, buffer, now).iter().for_each(wgpu::Buffer::destroy);
+        let gone = lock(&self.read).put(bytes, buffer, now);
+        gone.iter().for_each(wgpu::Buffer::destroy);
     }
 
     /// A clock, where the device has one.
@@ -129,7 +131,8 @@ impl Staging {
     /// Gives back what has waited since before `before`.
     pub fn trim(&self, before: Duration) {
         for pool in [&self.write, &self.read] {
-            lock(pool).trim(before).iter().for_each(wgpu::Buffer::destroy);
+            let gone = lock(pool).trim(before);
+            gone.iter().for_each(wgpu::Buffer::destroy);
         }
     }
 }

@@ -125,7 +125,7 @@ impl Engine {
                 }
                 planned.has_rival(made.ok().flatten());
             };
-            self.0.devices.beside(Box::new(task)).is_ok()
+            self.0.devices.beside(device, false, Box::new(task)).is_ok()
         })
     }
 
@@ -147,7 +147,7 @@ impl KeepsPlans for Plans {
         drop(kept);
         // With the last plan for it a device closes, which may take a while.
         drop(stale);
-        drop(self.coming.keep_only(|version| moment(version) == now));
+        self.coming.keep_only(|version| moment(version) == now);
         self.small.drop_stale(now);
     }
 }
@@ -157,7 +157,7 @@ impl Plans {
     pub fn forget(&self) {
         let kept = std::mem::take(&mut *self.lock());
         drop(kept);
-        drop(self.coming.keep_only(|_| false));
+        self.coming.keep_only(|_| false);
         self.small.clear();
     }
 
@@ -181,13 +181,16 @@ impl Plans {
         {
             return (known.clone(), false);
         }
+        let mut gone = Kept::default();
         if kept.count >= KEPT {
-            *kept = Kept::default();
+            std::mem::swap(&mut gone, &mut kept);
             self.small.clear();
         }
         kept.count += 1;
         let planned = Arc::new(planned);
         kept.plans.entry(key).or_default().push(planned.clone());
+        drop(kept);
+        drop(gone);
         (planned, true)
     }
 

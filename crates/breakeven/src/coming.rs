@@ -1,17 +1,19 @@
 //! Plans that are still being compiled: a call waits for one no longer than the CPU is predicted to take, which serves it then.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use breakeven_device::{Deadline, DeviceError};
 use breakeven_exec::{ExecError, Executable, Uncompiled};
-use breakeven_plan::{DeviceId, Plan, Policy, Reason};
+use breakeven_plan::{DeviceId, Home, Place, Plan, Policy, Reason};
 
-use crate::Engine;
+use crate::beside::Task;
 use crate::cache::{KEPT, Wanted, compile_later, plan_for};
 use crate::failure::Failure;
 use crate::patience::Patience;
 use crate::planned::{MadeFor, Planned, because};
+use crate::stale::{KeepsPlans, moment};
+use crate::{Engine, Error};
 
 /// How long a call waits for a plan that has to be compiled.
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +41,10 @@ pub(crate) struct Coming {
     made_for: MadeFor,
     /// Whose driver takes its time.
     device: DeviceId,
+    begun: Instant,
     made: Mutex<Option<Made>>,
     ended: Condvar,
-    /// Who serves meanwhile.
+    /// Who serves meanwhile, if anybody can.
     stand_in: OnceLock<Option<Arc<Planned>>>,
 }
 
@@ -55,55 +58,101 @@ struct Ends(Arc<Coming>);
 impl Engine {
     /// What `wanted` is computed by, whose graph has this fingerprint.
     pub(crate) fn compiled(&self, key: u64, wanted: &Wanted<'_>, awaits: Awaits) -> Result<Compiled, Failure> {
-        let all = &self.0.plans.coming;
-        if let Some(coming) = all.find(key, wanted) {
-            return self.awaited(&coming, wanted, awaits, Duration::ZERO);
+        if let Some(coming) = self.0.plans.coming.find(key, wanted) {
+            return self.awaited(&coming, wanted, awaits);
         }
         let made_for = wanted.made_for();
         let uncompiled = compile_later(wanted.devices, plan_for(wanted.devices, &made_for)?)?;
-        let Some(device) = uncompiled.compiles() else {
-            let executable = uncompiled.compile().map_err(Failure::before_running)?;
-            return Ok(Compiled::Now(Box::new(made_for), Arc::new(executable)));
-        };
-        let coming = all.add(key, Coming::new(made_for, device));
-        let task = task(coming.clone(), uncompiled);
-        if let Err(task) = self.0.devices.beside(task) {
-            task();
+        if let Some(device) = uncompiled.compiles() {
+            return self.begin(key, Coming::new(made_for, device), uncompiled, (wanted, awaits));
         }
-        self.awaited(&coming, wanted, awaits, Duration::MAX)
+        let executable = uncompiled.compile().map_err(Failure::before_running)?;
+        Ok(Compiled::Now(Box::new(made_for), Arc::new(executable)))
     }
 
-    /// Waits for it, `at_most` so long where the CPU can serve.
-    fn awaited(
+    /// Has it compiled beside the calls.
+    fn begin(
         &self,
-        coming: &Arc<Coming>,
-        wanted: &Wanted<'_>,
-        awaits: Awaits,
-        at_most: Duration,
+        key: u64,
+        coming: Coming,
+        uncompiled: Uncompiled,
+        (wanted, awaits): (&Wanted<'_>, Awaits),
     ) -> Result<Compiled, Failure> {
-        let (stand_in, patience) = match awaits {
-            // The same call is to give the same bits each time where nothing is learnt.
-            Awaits::Briefly(patience) if self.0.options.learn => {
-                (coming.stand_in.get_or_init(|| stand_in(coming, wanted)).clone(), patience)
+        let (plans, devices) = (&self.0.plans, &self.0.devices);
+        let (coming, is_new) = plans.coming.add(key, coming);
+        if is_new {
+            let stand_in = self.stand_in(&coming, wanted, awaits);
+            let begun = devices.beside(coming.device, stand_in.is_none(), task(coming.clone(), uncompiled));
+            match (begun, stand_in) {
+                (Err(_), Some(stand_in)) => {
+                    // Too much is compiled already: the next call tries again.
+                    plans.coming.remove(&coming);
+                    return Ok(Compiled::Later(stand_in));
+                }
+                (Err(task), None) => task(),
+                (Ok(()), _) => {}
             }
-            Awaits::Briefly(patience) | Awaits::It(patience) => (None, patience),
-        };
-        let usual = patience.deadline(None);
-        let brief = |planned: &Arc<Planned>| Deadline::after(planned.predicted().min(at_most).min(usual.remaining()));
+        }
+        // The devices may have changed while this was planned.
+        let now = devices.version();
+        if moment(wanted.devices.version) != now {
+            plans.drop_stale(now);
+        }
+        self.awaited(&coming, wanted, awaits)
+    }
+
+    fn awaited(&self, coming: &Arc<Coming>, wanted: &Wanted<'_>, awaits: Awaits) -> Result<Compiled, Failure> {
+        let (Awaits::Briefly(patience) | Awaits::It(patience)) = awaits;
+        let usual = patience.deadline_of_compiling();
+        let stand_in = if coming.is_made() { None } else { self.stand_in(coming, wanted, awaits) };
+        let brief = |planned: &Arc<Planned>| coming.share(planned.predicted(), usual);
         match coming.wait(stand_in.as_ref().map_or(usual, brief)) {
             Some(made) => {
                 self.0.plans.coming.remove(coming);
                 let now = |executable| Compiled::Now(Box::new(coming.made_for.clone()), executable);
                 made.map(now).map_err(Failure::before_running)
             }
-            None => stand_in.map(Compiled::Later).ok_or_else(|| coming.is_late(wanted, usual)),
+            None => stand_in.map(Compiled::Later).ok_or_else(|| self.is_late(coming, usual)),
         }
+    }
+
+    /// Who serves a call that waits briefly. Nobody where the same call is to give the same bits each time.
+    fn stand_in(&self, coming: &Coming, wanted: &Wanted<'_>, awaits: Awaits) -> Option<Arc<Planned>> {
+        if !self.0.options.learn || matches!(awaits, Awaits::It(_)) {
+            return None;
+        }
+        if let Some(known) = coming.stand_in.get() {
+            return known.clone();
+        }
+        // Outside of the lock: nobody waits for who plans.
+        let planned = stand_in(coming, wanted);
+        coming.stand_in.get_or_init(|| planned).clone()
+    }
+
+    fn is_late(&self, coming: &Coming, deadline: Deadline) -> Failure {
+        let name = &self.0.devices.names()[coming.device.0];
+        let waited = deadline.waited();
+        self.0.devices.note(format!("{name}: its driver was still compiling after {waited:.1?}"));
+        let device = format!("{name}, while its driver compiled for it");
+        Failure::Late(coming.device, Error::Device { device, source: DeviceError::Timeout { waited, pending: 0 } })
     }
 }
 
 impl Coming {
     fn new(made_for: MadeFor, device: DeviceId) -> Coming {
-        Coming { made_for, device, made: Mutex::default(), ended: Condvar::new(), stand_in: OnceLock::new() }
+        let (made, ended, stand_in) = (Mutex::default(), Condvar::new(), OnceLock::new());
+        Coming { made_for, device, begun: Instant::now(), made, ended, stand_in }
+    }
+
+    /// Until when a call waits that the CPU can serve: as long as that is predicted to take from the begin of the compilation on, and so
+    /// that it can still be done in time.
+    fn share(&self, predicted: Duration, deadline: Deadline) -> Deadline {
+        let left = predicted.saturating_sub(self.begun.elapsed());
+        Deadline::after(left.min(deadline.remaining().saturating_sub(predicted)))
+    }
+
+    fn is_made(&self) -> bool {
+        self.lock().is_some()
     }
 
     /// What became of it; none when the deadline passes first.
@@ -115,12 +164,6 @@ impl Coming {
         made.clone()
     }
 
-    /// Nothing is wrong with the device: it is not given up for that.
-    fn is_late(&self, wanted: &Wanted<'_>, deadline: Deadline) -> Failure {
-        let source = DeviceError::Timeout { waited: deadline.waited(), pending: 0 };
-        Failure::Other(wanted.devices.name(ExecError::of(self.device)(source)))
-    }
-
     fn lock(&self) -> MutexGuard<'_, Option<Made>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -128,24 +171,30 @@ impl Coming {
 
 /// The same work on the CPU alone, where that can be and the caller insists on nothing.
 fn stand_in(coming: &Coming, wanted: &Wanted<'_>) -> Option<Arc<Planned>> {
-    let MadeFor { policy, .. } = &coming.made_for;
-    if !policy.is_free() {
+    let MadeFor { policy, home, graph, .. } = &coming.made_for;
+    if !policy.is_free() || moves_for_good(home, graph.outputs().len()) {
         return None;
     }
-    let made_for =
-        MadeFor { policy: Policy { probe: Some(DeviceId::HOST), ..policy.clone() }, ..coming.made_for.clone() };
+    let policy = Policy { probe: Some(DeviceId::HOST), ..policy.clone() };
+    let made_for = MadeFor { policy, ..coming.made_for.clone() };
     let plan = plan_for(wanted.devices, &made_for).ok()?;
     let is_on_host = plan.decisions.iter().all(|decision| decision.device == DeviceId::HOST);
     let name = &wanted.devices.entry(coming.device).name;
     let remark =
         format!("{name} was chosen, and what it needs for this is being compiled; the CPU computes it meanwhile");
     let plan = Plan { remarks: vec![remark], ..because(Reason::Compiling, &plan) };
-    let executable = is_on_host.then(|| compile_later(wanted.devices, plan).ok()?.compile().ok()).flatten()?;
+    let uncompiled = compile_later(wanted.devices, plan).ok()?;
+    let executable = (is_on_host && uncompiled.compiles().is_none()).then(|| uncompiled.compile().ok()).flatten()?;
     Some(Arc::new(Planned::standing_in(made_for, Arc::new(executable))))
 }
 
-/// Compiles it.
-fn task(coming: Arc<Coming>, uncompiled: Uncompiled) -> Box<dyn FnOnce() + Send> {
+/// What lies on a device alone would come to the host, stay there, and with it all that is computed from it.
+fn moves_for_good(home: &Home, outputs: usize) -> bool {
+    let is_away = home.inputs.values().any(|source| !source.places.contains(&Place::Host));
+    is_away && (0..outputs).any(|output| !home.is_read(output))
+}
+
+fn task(coming: Arc<Coming>, uncompiled: Uncompiled) -> Task {
     let ends = Ends(coming);
     Box::new(move || {
         let made = uncompiled.compile().map(Arc::new);
@@ -169,24 +218,30 @@ impl AllComing {
         self.lock().iter().find(is_it).map(|(_, coming)| coming.clone())
     }
 
-    /// Two threads that meet the same at the same time may both compile it.
-    fn add(&self, key: u64, coming: Coming) -> Arc<Coming> {
+    /// One more, unless another thread has begun the same meanwhile. False where it had.
+    fn add(&self, key: u64, coming: Coming) -> (Arc<Coming>, bool) {
         let mut all = self.lock();
-        if all.len() >= KEPT {
-            all.remove(0);
+        let is_it = |(k, known): &&(u64, Arc<Coming>)| *k == key && known.made_for == coming.made_for;
+        if let Some((_, known)) = all.iter().find(is_it) {
+            return (known.clone(), false);
         }
+        let oldest = (all.len() >= KEPT).then(|| all.remove(0));
         let coming = Arc::new(coming);
         all.push((key, coming.clone()));
-        coming
+        drop(all);
+        drop(oldest);
+        (coming, true)
     }
 
     fn remove(&self, coming: &Arc<Coming>) {
-        self.lock().retain(|(_, other)| !Arc::ptr_eq(other, coming));
+        let gone: Vec<_> = self.lock().extract_if(.., |(_, other)| Arc::ptr_eq(other, coming)).collect();
+        drop(gone);
     }
 
-    /// Forgets what was not made for devices as `is_now` says; what goes for it is given, to be dropped outside of any lock.
-    pub fn keep_only(&self, is_now: impl Fn(u64) -> bool) -> Vec<(u64, Arc<Coming>)> {
-        self.lock().extract_if(.., |(_, coming)| !is_now(coming.made_for.version)).collect()
+    /// Forgets what was made for devices that are not as `is_now` says, outside of the lock: with the last plan for it a device closes.
+    pub fn keep_only(&self, is_now: impl Fn(u64) -> bool) {
+        let gone: Vec<_> = self.lock().extract_if(.., |(_, coming)| !is_now(coming.made_for.version)).collect();
+        drop(gone);
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(u64, Arc<Coming>)>> {

@@ -90,7 +90,8 @@ impl Tensor {
         Ok(())
     }
 
-    /// The elements in row-major order, as a `Future`; devices work meanwhile.
+    /// The elements in row-major order, as a `Future`; devices work meanwhile, unless a driver has still to compile what they do: that begins when it
+    /// is waited for.
     pub fn read<T: Element>(&self) -> impl Future<Output = Result<Vec<T>>> + Send + 'static {
         let tensor = self.clone();
         let patience = self.0.engine.patience();

@@ -108,13 +108,17 @@ impl Engine {
     /// then on, and not on the CPU until a driver has compiled it.
     pub fn ready(&self, deadline: Deadline) -> Result<()> {
         let source = |waited| breakeven_device::DeviceError::Timeout { waited, pending: 0 };
-        let late = |waited| Error::Device { device: "the search for devices".to_owned(), source: source(waited) };
+        let late = |waited| Error::Device {
+            device: "what is looked for, opened or compiled".to_owned(),
+            source: source(waited),
+        };
         self.0.devices.wait(deadline).map_err(late)
     }
 
     /// Ends what this engine does by itself: looking for GPUs, measuring them, and opening those again that were lost. When it returns,
     /// none of its threads is in a driver, as when the engine is dropped; false where a driver did not let one go within five seconds.
-    /// The engine goes on with the devices that it has.
+    /// The engine goes on with the devices that it has; what has still to be compiled for them is left to the CPU, and what names a device
+    /// is compiled by the call that asks for it.
     ///
     /// ```
     /// use std::sync::LazyLock;

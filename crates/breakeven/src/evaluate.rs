@@ -47,7 +47,7 @@ impl Engine {
         self.attempt(&devices, outputs, &way, &mut attempts).map_err(|failure| failure.named(&devices))
     }
 
-    /// How `outputs` would be computed now, and why; nothing runs.
+    /// How `outputs` would be computed now, and why; nothing runs. What has to be compiled for that is waited for, since it may fail.
     pub fn explain(&self, outputs: &[&Tensor]) -> Result<Arc<Plan>> {
         let snapshot = self.0.devices.snapshot();
         let mut trace = Trace::of(outputs, &snapshot)?;
@@ -184,7 +184,8 @@ impl Engine {
     ) -> std::result::Result<Report, Failure> {
         let patience = attempts.patience;
         let begun = Instant::now();
-        let awaits = if way.is_traced { Awaits::It(patience) } else { Awaits::Briefly(patience) };
+        let waits = way.is_traced || attempts.waits;
+        let awaits = if waits { Awaits::It(patience) } else { Awaits::Briefly(patience) };
         let Ready { inputs, planned } = self.prepared(devices, outputs, (way.read, way.frozen), awaits)?;
         let mut turn = match way.is_traced {
             true => planned.lead(),

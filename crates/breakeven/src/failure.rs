@@ -17,6 +17,8 @@ use crate::{Engine, Error, Result, Tensor};
 #[derive(Debug)]
 pub(crate) enum Failure {
     Device(Box<Breakdown>),
+    /// The driver of a device has not compiled in time what was to run there. That says nothing of the device.
+    Late(DeviceId, Error),
     Other(Error),
 }
 
@@ -64,7 +66,7 @@ impl Failure {
     pub fn named(self, devices: &Snapshot) -> Error {
         match self {
             Failure::Device(breakdown) => devices.name(breakdown.error),
-            Failure::Other(error) => error,
+            Failure::Late(_, error) | Failure::Other(error) => error,
         }
     }
 }
@@ -86,6 +88,8 @@ pub(crate) struct Attempts {
     pub replanned: Vec<String>,
     /// What ran well, and how long it has taken so far.
     ran: Option<(Turn, Duration)>,
+    /// The CPU could not serve until another plan was compiled, which is waited for from now on.
+    pub waits: bool,
 }
 
 /// Whoever reads what was computed may have had more to do for it.
@@ -99,7 +103,7 @@ impl Attempts {
     /// For the value of these tensors.
     pub fn at(outputs: &[&Tensor], patience: Patience) -> Attempts {
         let forced = outputs.iter().filter_map(|tensor| tensor.0.pin).collect();
-        Attempts { patience, forced, without: Without::default(), replanned: Vec::new(), ran: None }
+        Attempts { patience, forced, without: Without::default(), replanned: Vec::new(), ran: None, waits: false }
     }
 
     /// A plan was carried out.
@@ -121,7 +125,12 @@ impl Attempts {
     pub fn failed(&mut self, engine: &Engine, devices: &Snapshot, failure: Failure) -> Result<()> {
         let breakdown = match failure {
             Failure::Device(breakdown) => breakdown,
-            Failure::Other(error) => return Err(error),
+            Failure::Late(id, error) if !self.patience.is_callers() && !self.forced.contains(&id) => {
+                self.without.place_on(id);
+                self.replanned.push(format!("{error}; planned again without it"));
+                return Ok(());
+            }
+            Failure::Late(_, error) | Failure::Other(error) => return Err(error),
         };
         let Breakdown { error, kernels, patience, is_optional } = *breakdown;
         let ExecError::Device { device: id, ref source, .. } = error else { return Err(devices.name(error)) };
@@ -130,6 +139,7 @@ impl Attempts {
         // What a device refuses that nobody asked it for does not count against it.
         if is_optional && (id == DeviceId::HOST || !is_timeout && !is_lost) {
             let name = &devices.entry(id).name;
+            self.waits = true;
             self.replanned.push(format!("{name}: {source}; computed by another plan, and not tried there again"));
             return Ok(());
         }

@@ -14,6 +14,9 @@ const LEAST: Duration = Duration::from_secs(10);
 /// Where nothing was measured, nothing can be predicted.
 const UNPREDICTED: Duration = Duration::from_mins(1);
 
+/// Nor of compiling: drivers that compute on the processor take minutes for a large model.
+const COMPILING: Duration = Duration::from_mins(10);
+
 /// Whose deadline it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
@@ -30,6 +33,14 @@ impl Patience {
             Patience::Callers(deadline) => deadline,
             Patience::Engines(Some(limit)) => Deadline::after(limit),
             Patience::Engines(None) => Deadline::after(limit(predicted)),
+        }
+    }
+
+    /// The deadline for compiling that begins now.
+    pub fn deadline_of_compiling(self) -> Deadline {
+        match self {
+            Patience::Engines(None) => Deadline::after(COMPILING),
+            told => told.deadline(None),
         }
     }
 

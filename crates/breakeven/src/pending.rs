@@ -1,7 +1,9 @@
 //! Computing one tensor for a read that comes later: planned, begun, ended.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use breakeven_device::Deadline;
 use breakeven_exec::{ExecError, Executable, Outcome, Running};
 use breakeven_ir::NodeId;
 use breakeven_plan::{Cost, DeviceId};
@@ -29,18 +31,20 @@ pub(crate) struct Pending {
 }
 
 impl Engine {
-    /// Plans `tensor` for the host; `None` when it is there, and when a device failed, which is left to the read that follows.
+    /// Plans `tensor` for the host; `None` when it is there, when a device failed, and while what it needs is compiled, which are left to
+    /// the read that follows.
     pub(crate) fn plan_read(&self, tensor: &Tensor) -> Result<Option<PlannedRead>> {
         let devices = self.0.devices.snapshot();
         if value_of(tensor).is_some_and(|value| value.is_there(&devices)) {
             return Ok(None);
         }
-        match self.prepared(&devices, &[tensor], (&[true], None), Awaits::Briefly(self.patience())) {
+        let at_once = Awaits::Briefly(Patience::Callers(Deadline::after(Duration::ZERO)));
+        match self.prepared(&devices, &[tensor], (&[true], None), at_once) {
             Ok(Ready { inputs, planned }) => {
                 let executable = planned.lead().executable().clone();
                 Ok(Some(PlannedRead { tensor: tensor.clone(), inputs, executable, devices }))
             }
-            Err(Failure::Device(_)) => Ok(None),
+            Err(Failure::Device(_) | Failure::Late(..)) => Ok(None),
             Err(Failure::Other(error)) => Err(error),
         }
     }

@@ -287,6 +287,9 @@ impl Turn {
     /// It did not. True where there is another plan, by which it is to be done; this one is not run again.
     pub fn failed(mut self) -> bool {
         self.is_told = true;
+        if self.planned.is_stand_in {
+            return true;
+        }
         let other = self.planned.other.as_ref().filter(|_| self.is_trial() || self.side == Side::Rival);
         other.is_some_and(|other| other.failed(self.side))
     }

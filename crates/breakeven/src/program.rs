@@ -69,6 +69,10 @@ impl Kept {
     fn keep(&self, planned: &Arc<Planned>) {
         let version = planned.made_for.version;
         let mut plans = self.lock();
+        // Several threads may have planned it at once.
+        if plans.iter().any(|known| Arc::ptr_eq(known, planned)) {
+            return;
+        }
         let mut gone: Vec<_> = plans.extract_if(.., |known| known.made_for.version != version).collect();
         if plans.len() >= KEPT {
             gone.push(plans.remove(0));

@@ -67,6 +67,10 @@ enum Task {
 impl Devices {
     /// A device failed. The work of the call that met it goes elsewhere; this is about all calls to come.
     pub fn fail(self: &Arc<Devices>, failed: &Failed<'_>) {
+        // Nothing failed, and a change of the devices would cost all plans.
+        if matches!(failed.error, DeviceError::Cancelled) {
+            return;
+        }
         let task = self.amend(failed.id, Some(failed.device), |entry| entry.fail(failed));
         if let Some(task) = task.flatten() {
             self.begin(failed.id, task);

@@ -202,6 +202,8 @@ fn an_engine_is_dropped_with_work_in_flight() {
     let started = Instant::now();
     let (engine, device) = swiftshader();
     let y = long_work(&engine);
+    // Compiles it, so that it can begin at once.
+    engine.explain(&[&y]).unwrap();
     drop(y.read::<f32>());
     assert!(device.counters().submits > 0);
     drop((y, engine, device));

@@ -29,6 +29,11 @@ impl SimCompiler {
         self.change(|state| state.is_released = true);
     }
 
+    /// What it will be given waits again.
+    pub fn hold(&self) {
+        self.change(|state| state.is_released = false);
+    }
+
     /// What it was given and will be given fails.
     pub fn refuse(&self, error: DeviceError) {
         self.change(|state| (state.is_released, state.refuses) = (true, Some(error)));

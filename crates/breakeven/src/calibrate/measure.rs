@@ -38,21 +38,21 @@ pub(super) struct Sample {
 #[derive(Debug, Default)]
 struct Pace {
     fastest: Option<Duration>,
-    /// Rounds that took as long as may be.
-    slow: usize,
+    rounds: usize,
 }
 
-/// Slow rounds after which it is the size that takes long. One may be a stall of the host, or the round in which a device makes code.
-const SLOW: usize = 2;
+/// Rounds after which it is the size that takes long, where all of them did. One or two may be stalls of the host, or rounds in which a
+/// device makes code.
+const SLOW: usize = 3;
 
 impl Pace {
-    fn add(&mut self, round: Duration, longest: Duration) {
+    fn add(&mut self, round: Duration) {
         self.fastest = Some(self.fastest.map_or(round, |fastest| fastest.min(round)));
-        self.slow += usize::from(round >= longest);
+        self.rounds += 1;
     }
 
-    fn is_too_slow(&self) -> bool {
-        self.slow >= SLOW
+    fn is_too_slow(&self, longest: Duration) -> bool {
+        self.rounds >= SLOW && self.fastest.is_some_and(|fastest| fastest >= longest)
     }
 }
 
@@ -159,14 +159,16 @@ impl Bench<'_> {
                 let started = Instant::now();
                 let run = self.run(work, binding, &mut arrived)?;
                 wall = wall.max(started.elapsed());
-                runs.extend((round > 0).then_some(run));
+                if round > 0 {
+                    runs.push(run);
+                }
             }
             if round == 0 {
                 begun = Instant::now();
                 continue;
             }
-            pace.add(wall, self.effort.longest);
-            if pace.is_too_slow() {
+            pace.add(wall);
+            if pace.is_too_slow(self.effort.longest) {
                 break;
             }
         }
@@ -238,15 +240,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_slow_round_ends_nothing_and_does_not_count_as_the_sizes_own() {
+    fn slow_rounds_end_nothing_where_any_was_fast_and_do_not_count_as_the_sizes_own() {
         let ms = Duration::from_millis;
-        let mut pace = Pace::default();
-        pace.add(ms(9), ms(4));
-        assert!(!pace.is_too_slow(), "it may have been the host");
-        pace.add(ms(1), ms(4));
-        assert_eq!((pace.fastest, pace.is_too_slow()), (Some(ms(1)), false));
-        pace.add(ms(4), ms(4));
-        assert!(pace.is_too_slow());
-        assert_eq!(pace.fastest, Some(ms(1)));
+        let after = |rounds: &[u64]| {
+            let mut pace = Pace::default();
+            rounds.iter().for_each(|round| pace.add(ms(*round)));
+            (pace.is_too_slow(ms(4)), pace.fastest)
+        };
+        assert_eq!(after(&[9, 8]), (false, Some(ms(8))), "it may have been the host");
+        assert_eq!(after(&[9, 8, 4]), (true, Some(ms(4))));
+        assert_eq!(after(&[9, 8, 1, 7, 9]), (false, Some(ms(1))));
     }
 }
