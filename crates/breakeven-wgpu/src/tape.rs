@@ -80,19 +80,15 @@ impl Tape {
         let mut until = lock(&gpu.recorded_until);
         let window = self.sent.max(*until)..gpu.now();
         let placed = placed(&pairs, gpu.queue.get_timestamp_period().into(), window);
-        let mut kernels: Option<Duration> = None;
         for (marked, time) in self.marked.iter().zip(&placed) {
             let Some(Range { start, end }) = time.clone() else { continue };
-            if marked.activity == Activity::Kernel {
-                kernels = Some(kernels.unwrap_or_default() + end.saturating_sub(start));
-            }
             *until = end.max(*until);
             let Marked { activity, steps, bytes } = marked;
             let (activity, steps, bytes) = (*activity, steps.clone(), *bytes);
             self.recorder.write(Span { activity, steps, bytes, start, end, clock: Whose::Device });
         }
         self.recorder.drop_times(placed.iter().filter(|time| time.is_none()).count());
-        kernels
+        of_kernels(self.marked.iter().map(|marked| marked.activity).zip(&placed))
     }
 
     /// Reads the `nth` result under a recorder's eyes.
@@ -212,9 +208,31 @@ fn placed(pairs: &[(u64, u64)], nanoseconds: f64, window: Range<Duration>) -> Ve
     pairs.iter().map(|pair| is_told(pair).then(|| Some(at(pair.0)?..at(pair.1)?)).flatten()).collect()
 }
 
+/// The time of all kernels; none where there is none, and where one of them has no time: the others' would pass for all.
+fn of_kernels<'a>(times: impl Iterator<Item = (Activity, &'a Option<Range<Duration>>)>) -> Option<Duration> {
+    let kernels = times.filter(|(activity, _)| *activity == Activity::Kernel);
+    let mut all = kernels.map(|(_, time)| time.as_ref().map(|time| time.end.saturating_sub(time.start))).peekable();
+    all.peek()?;
+    all.sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_of_some_kernels_does_not_pass_for_that_of_all() {
+        let us = Duration::from_micros;
+        let (a, b) = (Some(us(1)..us(3)), Some(us(4)..us(9)));
+        let check = |times: &[(Activity, &Option<Range<Duration>>)], want: Option<Duration>| {
+            assert_eq!(of_kernels(times.iter().copied()), want, "{times:?}");
+        };
+        check(&[(Activity::Kernel, &a), (Activity::Kernel, &b)], Some(us(7)));
+        check(&[(Activity::Kernel, &a), (Activity::Kernel, &None)], None);
+        check(&[(Activity::Kernel, &a), (Activity::Download, &None)], Some(us(2)));
+        check(&[(Activity::Download, &a)], None);
+        check(&[], None);
+    }
 
     fn check(pairs: &[(u64, u64)], want: &[Option<(u64, u64)>]) {
         let us = Duration::from_micros;

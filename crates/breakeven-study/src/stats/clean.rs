@@ -140,52 +140,6 @@ impl Dropped {
     }
 }
 
-/// Two marks of a device's clock.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ticks {
-    /// Before the first kernel.
-    pub begin: u64,
-    /// After the last.
-    pub end: u64,
-    /// How long a tick is.
-    pub period_ns: f64,
-}
-
-/// A time between two marks of a device's clock, in nanoseconds.
-pub type Span = u64;
-
-/// Why two marks give no time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BadSpan {
-    /// Nothing was written.
-    #[error("both marks of the device's clock are zero")]
-    Unwritten,
-    /// The same mark twice.
-    #[error("no time passed by the device's clock")]
-    Empty,
-    /// The clock went backwards, or began anew.
-    #[error("the device's clock ended before it began")]
-    Reversed,
-    /// Longer than the call around it.
-    #[error("the device's clock shows more than the call took")]
-    LongerThanCall,
-}
-
-impl Ticks {
-    /// The time between the marks of a call that took `wall_ns`.
-    pub fn span(self, wall_ns: u64) -> Result<Span, BadSpan> {
-        if self.begin == 0 && self.end == 0 {
-            return Err(BadSpan::Unwritten);
-        }
-        let ticks = self.end.checked_sub(self.begin).ok_or(BadSpan::Reversed)?;
-        let span = ticks as f64 * self.period_ns;
-        if span > wall_ns as f64 * CLOCK_TOLERANCE {
-            return Err(BadSpan::LongerThanCall);
-        }
-        if ticks == 0 { Err(BadSpan::Empty) } else { Ok(span as Span) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,18 +207,5 @@ mod tests {
         let kept = Kept::of(&[with(0, None), with(5000, None), with(7, Some(Flag::BadClock)), with(900, None)]);
         let kernels: Vec<_> = kept.samples.iter().map(|sample| sample.kernel_ns).collect();
         assert_eq!((kernels, kept.dropped.kernel_times), (vec![None, None, None, Some(900)], 3));
-    }
-
-    #[test]
-    fn marks_that_are_no_time_are_told_apart() {
-        let check = |begin, end, expected| {
-            assert_eq!(Ticks { begin, end, period_ns: 2.0 }.span(1000), expected, "{begin} {end}");
-        };
-        check(0, 0, Err(BadSpan::Unwritten));
-        check(5, 5, Err(BadSpan::Empty));
-        check(9, 5, Err(BadSpan::Reversed));
-        check(u64::MAX - 1, 3, Err(BadSpan::Reversed));
-        check(1, 100_000, Err(BadSpan::LongerThanCall));
-        check(100, 300, Ok(400));
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::folder::Reading;
 
-/// From this share of its time on for which a thread was ready and had no core, a row was measured beside other work. What wakes now and then on a quiet
-/// machine takes less than a hundredth, another program that computes about a half.
+/// From this share of its time on for which a thread was ready and had no core, a row was measured beside other work, or beside more threads of a
+/// driver's than there are cores. Chosen, not measured: far above what wakes now and then, far below a program that computes.
 pub const CONTENDED: f64 = 0.05;
 /// A machine is noisy when so many of its rows were measured beside other work, or a hypervisor took so much of its time.
 pub const CROWDED: f64 = 0.1;

@@ -12,7 +12,7 @@ mod stop;
 mod warm_up;
 
 pub use bootstrap::{Interval, of_median, of_quantile};
-pub use clean::{BadSpan, Dropped, Kept, Span, Ticks};
+pub use clean::{Dropped, Kept};
 pub use contention::{CONTENDED, CROWDED, is_contended, stolen};
 pub use data::{degenerate_share, flags};
 pub use noise::{NOISY, UNUSABLE, drift, floor, halves, spread, verdict};
