@@ -103,10 +103,15 @@ impl Engine {
 
     fn awaited(&self, coming: &Arc<Coming>, wanted: &Wanted<'_>, awaits: Awaits) -> Result<Compiled, Failure> {
         let (Awaits::Briefly(patience) | Awaits::It(patience)) = awaits;
-        let usual = patience.deadline_of_compiling();
+        let usual = patience.deadline_of_compiling(coming.begun.elapsed());
         let stand_in = if coming.is_made() { None } else { self.stand_in(coming, wanted, awaits) };
         let brief = |planned: &Arc<Planned>| coming.share(planned.predicted(), usual);
         match coming.wait(stand_in.as_ref().map_or(usual, brief)) {
+            // There was no room for it, or the engine was closed just then.
+            Some(Err(ExecError::Device { source: DeviceError::Cancelled, .. })) => {
+                self.0.plans.coming.remove(coming);
+                self.compiled(wanted.trace.graph.fingerprint(), wanted, awaits)
+            }
             Some(made) => {
                 self.0.plans.coming.remove(coming);
                 let now = |executable| Compiled::Now(Box::new(coming.made_for.clone()), executable);
@@ -132,7 +137,6 @@ impl Engine {
     fn is_late(&self, coming: &Coming, deadline: Deadline) -> Failure {
         let name = &self.0.devices.names()[coming.device.0];
         let waited = deadline.waited();
-        self.0.devices.note(format!("{name}: its driver was still compiling after {waited:.1?}"));
         let device = format!("{name}, while its driver compiled for it");
         Failure::Late(coming.device, Error::Device { device, source: DeviceError::Timeout { waited, pending: 0 } })
     }

@@ -125,12 +125,8 @@ impl Attempts {
     pub fn failed(&mut self, engine: &Engine, devices: &Snapshot, failure: Failure) -> Result<()> {
         let breakdown = match failure {
             Failure::Device(breakdown) => breakdown,
-            Failure::Late(id, error) if !self.patience.is_callers() && !self.forced.contains(&id) => {
-                self.without.place_on(id);
-                self.replanned.push(format!("{error}; planned again without it"));
-                return Ok(());
-            }
-            Failure::Late(_, error) | Failure::Other(error) => return Err(error),
+            Failure::Late(id, error) => return self.is_late(engine, id, error),
+            Failure::Other(error) => return Err(error),
         };
         let Breakdown { error, kernels, patience, is_optional } = *breakdown;
         let ExecError::Device { device: id, ref source, .. } = error else { return Err(devices.name(error)) };
@@ -151,7 +147,8 @@ impl Attempts {
             let failed = Failed { id, device, error: source, kernels: &kernels, patience };
             engine.report_failure(&failed);
         }
-        if self.forced.contains(&id) || (is_timeout && self.patience.is_callers() && !is_optional) {
+        let is_out_of_time = self.patience.is_callers() && (!is_optional || self.patience.is_spent());
+        if self.forced.contains(&id) || is_timeout && is_out_of_time {
             return Err(devices.name(error));
         }
         if is_timeout || is_lost {
@@ -160,6 +157,18 @@ impl Attempts {
             self.without.place_on(id);
         }
         self.replanned.push(format!("{}: {source}; planned again without it", devices.entry(id).name));
+        Ok(())
+    }
+
+    /// A driver has not compiled in time. An error where the caller named the device or the deadline.
+    fn is_late(&mut self, engine: &Engine, id: DeviceId, error: Error) -> Result<()> {
+        let name = &engine.0.devices.names()[id.0];
+        engine.0.devices.note(format!("{name}: its driver was still compiling when a call could not wait any longer"));
+        if self.patience.is_callers() || self.forced.contains(&id) {
+            return Err(error);
+        }
+        self.without.place_on(id);
+        self.replanned.push(format!("{error}; planned again without it"));
         Ok(())
     }
 }

@@ -36,12 +36,17 @@ impl Patience {
         }
     }
 
-    /// The deadline for compiling that begins now.
-    pub fn deadline_of_compiling(self) -> Deadline {
+    /// The deadline for compiling that began so long ago: whoever comes later does not wait for all of it once more.
+    pub fn deadline_of_compiling(self, since: Duration) -> Deadline {
         match self {
-            Patience::Engines(None) => Deadline::after(COMPILING),
+            Patience::Engines(None) => Deadline::after(COMPILING.saturating_sub(since)),
             told => told.deadline(None),
         }
+    }
+
+    /// The caller named a deadline, and it has passed.
+    pub fn is_spent(self) -> bool {
+        matches!(self, Patience::Callers(deadline) if deadline.has_passed())
     }
 
     /// Whether there is time to try a plan of which a device makes nothing, and for another after it; either is predicted to take so long.
@@ -100,6 +105,14 @@ mod tests {
         assert!((25.0..=30.0).contains(&half.as_secs_f64()), "{half:?}");
         assert!(Patience::Engines(None).has_time_for_a_trial(1e3));
         assert!(!Patience::Engines(Some(Duration::from_millis(10))).has_time_for_a_trial(1e-3));
+    }
+
+    #[test]
+    fn compiling_is_waited_for_once_and_not_by_each_call_anew() {
+        let left = |since| Patience::Engines(None).deadline_of_compiling(since).limit();
+        assert_eq!([0, 60, 6000].map(Duration::from_secs).map(left), [600, 540, 0].map(Duration::from_secs));
+        let told = Patience::Engines(Some(Duration::from_secs(3)));
+        assert_eq!(told.deadline_of_compiling(Duration::from_mins(1)).limit(), Duration::from_secs(3));
     }
 
     #[test]

@@ -129,6 +129,8 @@ fn what_the_caller_insists_on_is_waited_for_until_the_deadline_and_no_longer() {
     assert_eq!(device, "sim:0, while its driver compiled for it");
     assert!(begun.elapsed() < LATE, "{:?}", begun.elapsed());
     assert_eq!(engine.devices()[1].state, DeviceState::Ready, "nothing is wrong with it");
+    let is_noted = |note: &String| note.contains("sim:0") && note.contains("still compiling");
+    assert!(engine.notes().iter().any(is_noted), "{:?}", engine.notes());
     let not_yet = engine.ready(soon()).unwrap_err();
     assert!(matches!(not_yet, Error::Device { source: DeviceError::Timeout { .. }, .. }), "{not_yet}");
     compiler.release();
@@ -192,7 +194,7 @@ fn a_cpu_that_cannot_serve_leaves_it_to_what_is_compiled() {
     let other = std::thread::spawn(move || {
         is_begun(&releases, 1);
         // Longer than the call waits before it asks the CPU.
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(Duration::from_secs(2));
         releases.release();
     });
     let tensor = work(&engine);

@@ -244,7 +244,9 @@ mod tests {
         let ms = Duration::from_millis;
         let after = |rounds: &[u64]| {
             let mut pace = Pace::default();
-            rounds.iter().for_each(|round| pace.add(ms(*round)));
+            for round in rounds {
+                pace.add(ms(*round));
+            }
             (pace.is_too_slow(ms(4)), pace.fastest)
         };
         assert_eq!(after(&[9, 8]), (false, Some(ms(8))), "it may have been the host");
