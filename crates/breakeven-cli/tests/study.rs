@@ -172,7 +172,7 @@ fn criterion_files_are_written_and_read_back() {
 #[test]
 fn committed_manifests_are_read() {
     let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies");
-    for study in ["h200", "two-cores"] {
+    for study in ["h200", "two-cores", "two-cores-whole"] {
         let folder = Folder::new(study);
         std::fs::copy(studies.join(study).join("manifest.json"), folder.path("manifest.json")).unwrap();
         std::fs::write(folder.path("events.jsonl"), OLD_EVENTS).unwrap();

@@ -118,10 +118,7 @@ fn rows_that_were_measured_beside_other_work_say_so() -> Result<(), StudyError> 
         (0, 1, NoiseVerdict::Noisy)
     );
     let said = markdown(crowded);
-    assert!(
-        said.contains("1 of 4 rows were measured beside other work that held the cores for 5% of the time"),
-        "{said}"
-    );
+    assert!(said.contains("in 1 of 4 rows a thread was ready and had no core for 5% of the time"), "{said}");
     let unknown = with([None; 4])?;
     assert_eq!((unknown.noise.contention_watched, unknown.noise.verdict), (false, NoiseVerdict::Quiet));
     assert!(markdown(unknown).contains("whether other work held the cores was not watched"));

@@ -135,7 +135,7 @@ fn is_quick(operation: &Operation, size: usize) -> bool {
     operation.sizes.iter().position(|s| *s == size).is_some_and(|i| i % 2 == 0) || operation.sizes.len() <= 4
 }
 
-/// What each size of each group may take, so that all of them together take about `total` with `places` devices.
+/// What each size of each group may take, so that all of them together take about `total`.
 pub fn effort(groups: &[Group], total: Duration) -> Effort {
     let sizes: u32 = groups.iter().map(|group| group.sizes.len() as u32).sum();
     // A third goes into starting processes, checking results and waking devices.

@@ -62,7 +62,7 @@ pub struct Compare {
     /// A file that says which devices may be used for which operations and sizes; the run that is judged is held against it.
     #[arg(long)]
     rules: Option<PathBuf>,
-    /// Operations that programs are compared on.
+    /// Operations that programs are compared on; the five of `scan --quick` unless it is said here.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Devices that they use.
@@ -71,7 +71,7 @@ pub struct Compare {
     /// Ways of calling.
     #[arg(long, value_delimiter = ',', default_value = "host")]
     mode: Vec<Mode>,
-    /// Pairs of blocks for each cell: 40, or 12 where the clock is simulated, unless it is said here. A quiet machine shows 10% by 20 of them, 100 show 5%.
+    /// Pairs of blocks for each cell: 40, or 12 where the clock is simulated, unless it is said here. 20 of them show 10%, 100 show 5%, on a machine that is not loaded.
     #[arg(long)]
     pairs: Option<usize>,
 }

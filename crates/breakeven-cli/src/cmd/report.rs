@@ -47,7 +47,7 @@ impl Report {
         }
         let files = match &self.format {
             Some(name) => vec![one(name, &summary, &self.place(name)?)?],
-            None if self.output.is_some() => bail!("--output wants a --format: html, markdown, csv or json"),
+            None if self.output.is_some() => bail!("--output wants a --format: html, markdown, rows, csv or json"),
             None => all(&summary, &folder_of(&self.run))?,
         };
         if as_json {

@@ -55,7 +55,7 @@ pub struct Scan {
     /// Which sizes are measured; what they count is derived from the operations.
     #[arg(long, value_name = "FROM..TO", value_parser = sizes, help = sizes_help())]
     sizes: Option<RangeInclusive<usize>>,
-    /// Types of elements: f32,f16,bf16,f64.
+    /// Types of elements: f32 (unless it is said here),f16,bf16,f64.
     #[arg(long, value_delimiter = ',')]
     dtype: Vec<String>,
     /// Ways of calling: host, upload, resident, chain-16, idle-100, copy, kernel, first, cold.
@@ -73,7 +73,7 @@ pub struct Scan {
     /// Threads of the CPU.
     #[arg(long)]
     threads: Option<usize>,
-    /// Seconds that it may take, about.
+    /// Seconds that it may take, about: 55 with --quick and 600 else, unless it is said here.
     #[arg(long)]
     seconds: Option<u64>,
     /// From which order and operands follow.

@@ -92,7 +92,7 @@ fn break_even(run: &Run) -> Option<String> {
 /// What the last two columns of break-evens hold. How GPU-BLOB computes its own is in [`crate::breakeven::Curves::gpu_blob`].
 const THRESHOLDS: &str = "\"GPU wins from\" is the smallest size from which the GPU is faster at all larger ones that were measured. \"GPU-BLOB\" is the offload threshold as \
 GPU-BLOB (the GPU BLAS offload benchmark) defines it: the smallest size from which the GPU's rate stays above the CPU's, where one size at which it does not is passed over if \
-the GPU's rate at the size before or after is above the CPU's at that one.";
+the GPU's rate at the size before or after is above the CPU's at that one. The 95% are of rounds within this run: another run may differ by more.";
 
 /// "1,000 to 2,000,000", or the only one.
 fn sizes(range: [u64; 2]) -> String {
@@ -217,7 +217,7 @@ fn contention(run: &Run) -> String {
     let rows = match noise.contended {
         0 if !noise.contention_watched => "whether other work held the cores was not watched".to_string(),
         rows => format!(
-            "{rows} of {timed} rows were measured beside other work that held the cores for {:.0}% of the time or more",
+            "in {rows} of {timed} rows a thread was ready and had no core for {:.0}% of the time or more (other work, or a driver's own threads)",
             100.0 * CONTENDED
         ),
     };
