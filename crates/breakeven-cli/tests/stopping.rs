@@ -137,3 +137,38 @@ fn an_interrupt_leaves_a_readable_run() {
     assert!(text(&output).contains("--resume"), "{}", text(&output));
     assert_eq!(code(&run(&["report", &out])), 0);
 }
+
+/// A terminal interrupts every process of the study at once, and shows no line that was begun afterwards.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupt_from_a_terminal_leaves_a_run_and_a_clean_terminal() {
+    use std::io::Write;
+    let folder = Folder::new("terminal");
+    let out = folder.path("run");
+    let line = format!("{} {}", env!("CARGO_BIN_EXE_breakeven"), scan(&out, &["--seconds", "30"]).join(" "));
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &line, "/dev/null"]).env("BREAKEVEN_CACHE", "off").env("TERM", "xterm");
+    terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = terminal.spawn().expect("`script`, of util-linux, gives it a terminal");
+    let begun = Instant::now();
+    while !std::fs::read_to_string(Path::new(&out).join("events.jsonl")).is_ok_and(|t| t.contains("\"finished\"")) {
+        assert!(begun.elapsed() < Duration::from_mins(2), "no row in two minutes");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut keyboard = child.stdin.take().unwrap();
+    keyboard.write_all(b"\x03").unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(keyboard);
+    let shown = text(&output);
+    assert_eq!(code(&output), 3, "{shown:?}");
+    assert!(shown.contains("--resume"), "{shown:?}");
+    let [drawn, cleared] = [" of 2 operations", "\x1b[2K"].map(|what| shown.rfind(what));
+    assert!(drawn.is_some() && drawn < cleared, "the progress line is still there: {shown:?}");
+    assert!(
+        shown.ends_with('\n') && shown.matches("\x1b[?25l").count() <= shown.matches("\x1b[?25h").count(),
+        "{shown:?}"
+    );
+    let report = run(&["report", &out]);
+    assert_eq!(code(&report), 0, "{}", text(&report));
+    assert!(!cells(&out).is_empty());
+}
