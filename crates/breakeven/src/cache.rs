@@ -67,12 +67,12 @@ impl Wanted<'_> {
         }
     }
 
-    /// All that is computed was pinned to the CPU.
+    /// All that is computed was pinned to the CPU, and no plan was frozen.
     fn is_on_host(&self) -> bool {
-        let Policy { pins, .. } = &self.policy;
+        let Policy { pins, frozen, .. } = &self.policy;
         let nodes = self.trace.graph.ids().zip(self.trace.graph.nodes());
         let mut computed = nodes.filter(|(_, node)| node.op != Op::Input);
-        !pins.is_empty() && computed.all(|(id, _)| pins.get(&id) == Some(&DeviceId::HOST))
+        frozen.is_none() && !pins.is_empty() && computed.all(|(id, _)| pins.get(&id) == Some(&DeviceId::HOST))
     }
 }
 

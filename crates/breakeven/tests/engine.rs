@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use breakeven::{Attention, Combine, DType, Deadline, Engine, Error, Fold, Precision, Scan, Tensor, concat, stack};
+use breakeven::{
+    Attention, Combine, DType, Deadline, DeviceId, Engine, Error, Fold, Precision, Scan, Tensor, concat, stack,
+};
 
 fn engine() -> Engine {
     Engine::builder().gpus(false).no_cache().build().unwrap()
@@ -329,4 +331,14 @@ fn memory_of_a_steady_loop_is_flat() {
     }
     assert_eq!(a.to_vec::<f32>().unwrap()[0], 300.0);
     assert_eq!(e.devices()[0].memory.unwrap().pool.peak_bytes, after_warm_up);
+}
+
+#[test]
+fn a_frozen_plan_does_not_stand_for_work_that_is_pinned() {
+    let engine = Engine::builder().gpus(false).no_cache().build().unwrap();
+    let work = || (engine.tensor(&[1.0f32, 2.0], [2]) + 1.0).on(DeviceId::HOST);
+    let frozen = engine.explain(&[&work()]).unwrap().freeze();
+    let reason = |report: breakeven::Report| report.plan.decisions[0].reason.code();
+    assert_eq!(reason(engine.run_frozen(&[&work()], &frozen).unwrap()), "frozen");
+    assert_eq!(reason(engine.run(&[&work()]).unwrap()), "pinned");
 }
