@@ -1,5 +1,7 @@
 //! Sizes that are added where the faster device changes, as a run shows it so far.
 
+mod written;
+
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -7,7 +9,8 @@ use breakeven_bench::scan::OPERATIONS;
 use breakeven_bench::scan::preset::Group;
 use breakeven_bench::scan::study::nearer;
 use breakeven_study::folder::{Facts, Recorded, RunWriter, read};
-use breakeven_study::{Cell, Environment, Manifest, ManifestSchema, Mode, Sample, Status};
+use breakeven_study::{Cell, Environment, Mode, Sample, Status};
+use written::manifest;
 
 /// A folder that goes away with the test.
 struct Folder(PathBuf);
@@ -15,18 +18,6 @@ struct Folder(PathBuf);
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn manifest() -> Manifest {
-    Manifest {
-        schema: ManifestSchema {},
-        started: "2026-11-29T00:00:00Z".to_owned(),
-        version: "0".to_owned(),
-        arguments: vec![],
-        seed: 1,
-        fingerprint: "0".to_owned(),
-        environment: Environment::default(),
     }
 }
 
@@ -38,7 +29,7 @@ fn group(operation: &'static str, sizes: &[usize], modes: &[Mode]) -> Group {
 fn measured(name: &str, group: &Group, gpu_ns: u64) -> Recorded {
     let folder = Folder(std::env::temp_dir().join(format!("breakeven-nearer-{name}-{}", std::process::id())));
     let _ = std::fs::remove_dir_all(&folder.0);
-    let mut writer = RunWriter::create(&folder.0, &manifest()).unwrap();
+    let mut writer = RunWriter::create(&folder.0, &manifest(Environment::default())).unwrap();
     let operation = OPERATIONS.iter().find(|operation| operation.name == group.operation).unwrap();
     for &size in &group.sizes {
         let elements = operation.elements(size);

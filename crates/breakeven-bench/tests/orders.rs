@@ -1,6 +1,7 @@
 //! Groups in any order find the same, and what one leaves to the next is seen.
 
 mod simulated;
+mod written;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +12,9 @@ use breakeven_bench::scan::task::Measure;
 use breakeven_bench::scan::{OPERATIONS, Operation, Suite};
 use breakeven_device::sim::{SimClock, SimDevice, SimOptions, SimSpeed};
 use breakeven_study::folder::{RunWriter, read};
-use breakeven_study::{BreakEven, Environment, Manifest, ManifestSchema, Mode, Source, Status, StudyDevice, summarize};
+use breakeven_study::{BreakEven, Environment, Mode, Source, Status, StudyDevice, summarize};
 use simulated::{Simulated, all_measured, speed, task};
+use written::manifest;
 
 /// A device as fast as this at bytes, after so much for each launch.
 fn device(kind: DeviceKind, per_launch: Duration, bytes_per_second: f64, clock: &SimClock) -> Arc<dyn Device> {
@@ -58,18 +60,6 @@ fn listed((report, kind): (&DeviceReport, &str)) -> StudyDevice {
         backend: info.backend.clone(),
         driver: info.driver.clone(),
         kind: kind.to_owned(),
-    }
-}
-
-fn manifest(environment: Environment) -> Manifest {
-    Manifest {
-        schema: ManifestSchema {},
-        started: "2026-11-29T00:00:00Z".to_owned(),
-        version: "0".to_owned(),
-        arguments: vec![],
-        seed: 1,
-        fingerprint: "0".to_owned(),
-        environment,
     }
 }
 

@@ -1,6 +1,8 @@
 //! Studies whose child processes crash, hang, refuse or say nonsense: every finished row stays, and what failed is a row.
 #![cfg(unix)]
 
+mod written;
+
 use std::cell::Cell as Counter;
 use std::path::PathBuf;
 
@@ -10,7 +12,8 @@ use breakeven_bench::scan::study::{Progress, Seen, Study, look, run};
 use breakeven_bench::scan::task::{Effort, Measure, Setting};
 use breakeven_study::folder::{Recorded, RunWriter, read};
 use breakeven_study::verdict::{Rule, judge};
-use breakeven_study::{Environment, Manifest, ManifestSchema, Mode, Status, Stop};
+use breakeven_study::{Environment, Mode, Status, Stop};
+use written::manifest;
 
 /// A folder that goes away with the test.
 struct Folder(PathBuf);
@@ -55,18 +58,6 @@ fn study(script: &str, folder: &Folder) -> Study {
     }
 }
 
-fn manifest() -> Manifest {
-    Manifest {
-        schema: ManifestSchema {},
-        started: "2026-11-29T00:00:00Z".to_owned(),
-        version: "0".to_owned(),
-        arguments: vec![],
-        seed: 1,
-        fingerprint: "0".to_owned(),
-        environment: Environment::default(),
-    }
-}
-
 fn cell(device: &str) -> String {
     format!(r#"{{"operation":"relu","elements":1000,"shape":"1000","dtype":"f32","device":"{device}","mode":"host"}}"#)
 }
@@ -87,7 +78,7 @@ fn outcome(name: &str, devices: &[&str], script: &str) -> Recorded {
 /// What a run over these devices leaves, and how many of its groups are incomplete.
 fn outcome_and_incomplete(name: &str, devices: &[&str], script: &str) -> (Recorded, usize) {
     let folder = Folder::new(name);
-    let mut writer = RunWriter::create(&folder.0, &manifest()).unwrap();
+    let mut writer = RunWriter::create(&folder.0, &manifest(Environment::default())).unwrap();
     let incomplete = run(&on(devices, study(script, &folder)), &mut writer, &|| false, &mut |_| ()).unwrap();
     let _ = std::fs::remove_file(folder.0.with_extension("note"));
     (read(&folder.0).unwrap(), incomplete)
@@ -185,11 +176,11 @@ fn what_a_child_leaves_out_is_a_row_and_the_run_is_incomplete() {
 #[test]
 fn what_was_not_tried_is_tried_when_the_run_goes_on_and_what_was_is_not() {
     let folder = Folder::new("retried");
-    let mut writer = RunWriter::create(&folder.0, &manifest()).unwrap();
+    let mut writer = RunWriter::create(&folder.0, &manifest(Environment::default())).unwrap();
     let first = study(&format!("{}{}", begun("a"), done("a")), &folder);
     run(&on(&["a", "b"], first), &mut writer, &|| false, &mut |_| ()).unwrap();
     drop(writer);
-    let mut writer = RunWriter::resume(&folder.0, &manifest()).unwrap();
+    let mut writer = RunWriter::resume(&folder.0, &manifest(Environment::default())).unwrap();
     let again = study(&format!("{}{}", begun("b"), done("b")), &folder);
     assert_eq!(run(&on(&["a", "b"], again), &mut writer, &|| false, &mut |_| ()).unwrap(), 0);
     assert_eq!(statuses(&read(&folder.0).unwrap()), [("a", Status::Ok, 1), ("b", Status::Ok, 1)]);
@@ -207,7 +198,7 @@ fn finished_rows_stay_when_the_next_processes_end_before_any_cell() {
 /// A study of cold calls whose children are this script.
 fn cold(name: &str, script: &str) -> Recorded {
     let folder = Folder::new(name);
-    let mut writer = RunWriter::create(&folder.0, &manifest()).unwrap();
+    let mut writer = RunWriter::create(&folder.0, &manifest(Environment::default())).unwrap();
     let study = study(script, &folder);
     let groups = study.groups.iter().map(|group| Group { modes: vec![Mode::Cold], ..group.clone() }).collect();
     let seen = vec!["cpu".to_owned(), "wgpu:0".to_owned(), "auto".to_owned()];
@@ -264,14 +255,14 @@ fn what_is_not_understood_is_noted_and_nothing_else_is_lost() {
 #[test]
 fn a_study_that_is_stopped_keeps_what_is_finished_and_goes_on_where_it_was() {
     let folder = Folder::new("stopped");
-    let mut writer = RunWriter::create(&folder.0, &manifest()).unwrap();
+    let mut writer = RunWriter::create(&folder.0, &manifest(Environment::default())).unwrap();
     let script = format!("{}{}{}exec sleep 1000", begun("a"), done("a"), begun("b"));
     let finished = Counter::new(0);
     let count = |progress: Progress| finished.set(finished.get() + usize::from(matches!(progress, Progress::Done(..))));
     run(&on(&["a", "b"], study(&script, &folder)), &mut writer, &|| finished.get() > 0, &mut { count }).unwrap();
     drop(writer);
     assert_eq!(statuses(&read(&folder.0).unwrap()), [("a", Status::Ok, 1)]);
-    let mut writer = RunWriter::resume(&folder.0, &manifest()).unwrap();
+    let mut writer = RunWriter::resume(&folder.0, &manifest(Environment::default())).unwrap();
     // The child is told what there is already.
     let script = format!(
         "case \"$task\" in *'\"without\":[{{'*'\"device\":\"a\"'*) {}{};; *) exit 2;; esac",
