@@ -145,9 +145,14 @@ fn an_interrupt_from_a_terminal_leaves_a_run_and_a_clean_terminal() {
     use std::io::Write;
     let folder = Folder::new("terminal");
     let out = folder.path("run");
-    let line = format!("{} {}", env!("CARGO_BIN_EXE_breakeven"), scan(&out, &["--seconds", "30"]).join(" "));
+    // In the shell's place: a shell that waits is interrupted too, and some then end with a code of their own.
+    let line = format!("exec {} {}", env!("CARGO_BIN_EXE_breakeven"), scan(&out, &["--seconds", "30"]).join(" "));
     let mut terminal = Command::new("script");
-    terminal.args(["-qec", &line, "/dev/null"]).env("BREAKEVEN_CACHE", "off").env("TERM", "xterm");
+    terminal
+        .args(["-qec", &line, "/dev/null"])
+        .env("BREAKEVEN_CACHE", "off")
+        .env("TERM", "xterm")
+        .env("SHELL", "/bin/sh");
     terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = terminal.spawn().expect("`script`, of util-linux, gives it a terminal");
     let begun = Instant::now();
