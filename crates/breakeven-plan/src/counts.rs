@@ -1,7 +1,7 @@
 //! Counting what a plan's steps amount to.
 
 use crate::slots::Slots;
-use crate::{Counts, DeviceId, Machine, Step};
+use crate::{Counts, DeviceId, Machine, Slot, Step};
 
 /// Counts all but layout copies, which steps do not show.
 pub(crate) fn count(machine: &Machine<'_>, slots: &Slots) -> Counts {
@@ -11,7 +11,8 @@ pub(crate) fn count(machine: &Machine<'_>, slots: &Slots) -> Counts {
         submits: zeros(),
         uploads: zeros(),
         downloads: zeros(),
-        peak_bytes: peaks(machine, slots),
+        peak_bytes: peaks(machine, slots, |_| true),
+        taken_bytes: peaks(machine, slots, |slot| slot.source.is_none()),
         ..Counts::default()
     };
     counts.slot_bytes = vec![0; machine.devices.len()];
@@ -45,10 +46,10 @@ fn moved(machine: &Machine<'_>, slots: &Slots, step: &Step) -> u64 {
     }
 }
 
-/// Highest sum of slots in use at one time. A kept slot is in use to the end.
-fn peaks(machine: &Machine<'_>, slots: &Slots) -> Vec<u64> {
+/// Highest sum of slots in use at one time, of those that count. A kept slot is in use to the end.
+fn peaks(machine: &Machine<'_>, slots: &Slots, counts: impl Fn(&Slot) -> bool) -> Vec<u64> {
     let one = |device: DeviceId| {
-        let own = slots.all.iter().filter(|slot| slot.device == device);
+        let own = slots.all.iter().filter(|slot| slot.device == device && counts(slot));
         let mut changes: Vec<(usize, bool, u64)> = own
             .flat_map(|slot| {
                 let end = if slot.kept { usize::MAX } else { slot.last + 1 };

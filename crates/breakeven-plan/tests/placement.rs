@@ -204,7 +204,19 @@ fn many_operations_on_a_gpu_are_one_upload_one_submission_one_read() {
     assert_eq!(plan.counts.moved_bytes, 2 * 64 * 64 * 4);
     assert!(matches!((&plan.steps[0], &plan.steps[21]), (Step::Upload { .. }, Step::Download { .. })));
     assert_eq!(plan.counts.peak_bytes[1], 2 * 64 * 64 * 4);
+    assert_eq!(plan.counts.taken_bytes, plan.counts.peak_bytes, "nothing is there yet");
     assert_eq!(plan.counts.slot_bytes[1], 4 * 64 * 64 * 4, "the input, which stays, two to work in, and the result");
+}
+
+#[test]
+fn what_lies_on_a_device_already_is_not_taken_again() {
+    let policy = Policy { pin: Some(GPU), ..Policy::default() };
+    let taken = |resident| {
+        let (graph, home) = product(64, resident);
+        plan_on(&graph, &home, &policy, &[cpu(), gpu(1.0)]).counts.taken_bytes
+    };
+    assert_eq!(taken(true), [0, 64 * 64 * 4]);
+    assert_eq!(taken(false), [0, 3 * 64 * 64 * 4]);
 }
 
 #[test]

@@ -38,8 +38,9 @@ pub struct WgpuOptions {
     pub in_flight_bytes: u64,
     /// Submissions that may be in flight.
     pub in_flight_submissions: usize,
-    /// Bytes that each pool keeps waiting.
-    pub pool_bytes: u64,
+    /// Bytes that each pool keeps waiting; where this is not said, a quarter of the card's memory, or 4 GiB where that is not told, and 1 GiB of
+    /// the host's memory for copies in either direction.
+    pub pool_bytes: Option<u64>,
     /// How long it keeps what nobody asks for, as long as anything is done on the device.
     pub pool_age: Duration,
     /// Bytes from which on what was read is not copied but lent: the memory that the device wrote is handed out, and comes back
@@ -76,7 +77,7 @@ impl Default for WgpuOptions {
             timestamps: true,
             in_flight_bytes: 1 << 30,
             in_flight_submissions: 256,
-            pool_bytes: 4 << 30,
+            pool_bytes: None,
             pool_age: Duration::from_mins(1),
             // A copy of so many takes about as long as lending them costs on both ends, and memory that others hold is memory
             // that the next read has to do without.

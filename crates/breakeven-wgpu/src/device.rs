@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use breakeven_device::{
-    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, Lane, Memory, MemoryKind, PoolClass, Prepared,
-    ReadCell, Result, Segment, Status, Ticket, Timing,
+    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, DeviceKind, Lane, Memory, MemoryKind, PoolClass,
+    Prepared, ReadCell, Result, Segment, Status, Ticket, Timing,
 };
 use breakeven_ir::{Caps, Kernel, Unsupported};
 
@@ -66,7 +66,9 @@ impl WgpuDevice {
             .map_err(|e| refused(e.to_string()))?;
         let pipelines = Pipelines::new(&options);
         let gpu = Gpu::new((instance, adapter), opened, info.kind, options);
-        let caps = adapter::caps(&gpu.limits);
+        // Other kinds share the host's memory, and may get more of it than they say.
+        let memory_bytes = gpu.budget.bytes().filter(|_| info.kind == DeviceKind::DiscreteGpu);
+        let caps = Caps { memory_bytes, ..adapter::caps(&gpu.limits) };
         Ok(WgpuDevice { info, caps, flight: Mutex::default(), pipelines, gpu: Arc::new(gpu) })
     }
 
@@ -108,6 +110,9 @@ impl WgpuDevice {
 
     fn settle(&self) {
         let landed = lock(&self.flight).take_done();
+        if !landed.is_empty() {
+            self.gpu.budget.pause(false);
+        }
         for (id, landed) in landed {
             let result = landed.settle(&self.gpu);
             let held = lock(&self.flight).end(id, result);
@@ -244,6 +249,7 @@ impl Device for WgpuDevice {
                 Status::Failed(e) => return Err(e),
                 Status::Done => return Ok(Timing { wait: start.elapsed(), ..lock(&self.flight).timing(ticket) }),
                 Status::Pending if deadline.has_passed() => {
+                    self.gpu.budget.pause(true);
                     let pending = lock(&self.flight).pending();
                     return Err(DeviceError::Timeout { waited: deadline.waited(), pending });
                 }
@@ -279,7 +285,10 @@ impl Device for WgpuDevice {
     }
 
     fn memory(&self) -> Memory {
-        Memory { pool: self.gpu.pool(), budget: None, pending: lock(&self.flight).pending() }
+        let flight = lock(&self.flight);
+        let (pending, pending_bytes) = (flight.pending(), flight.bytes());
+        drop(flight);
+        Memory { pending, pending_bytes, ..self.gpu.memory() }
     }
 
     fn pool_classes(&self) -> Vec<PoolClass> {

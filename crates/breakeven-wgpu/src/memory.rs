@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use breakeven_device::{Buffer, DeviceError, DeviceKind, Pool, Result, size_class};
+use breakeven_device::{Buffer, DeviceError, DeviceKind, Memory, Pool, Result, size_class};
 
 use crate::backend::WgpuOptions;
+use crate::budget::{Budget, pool_bytes};
 use crate::counters::Counts;
 use crate::errors::{Verdict, guarded, lock};
 use crate::kept::DriverCache;
@@ -32,6 +33,7 @@ pub(crate) struct Gpu {
     pub counts: Counts,
     pub staging: Staging,
     pool: Mutex<Pool<Raw>>,
+    pub budget: Budget,
     ids: AtomicU64,
     start: Instant,
     /// When the last submission ended that was recorded, as far as is known.
@@ -65,6 +67,8 @@ impl Gpu {
         verdict.listen(&device);
         let about = adapter.get_info();
         let cache = options.kept.as_ref().and_then(|k| k.open(&device, instance, &about, &verdict));
+        let budget = Budget::of(&device);
+        let pool_bytes = options.pool_bytes.unwrap_or_else(|| pool_bytes(kind, budget.bytes()));
         Gpu {
             limits: device.limits(),
             kind,
@@ -76,7 +80,8 @@ impl Gpu {
             verdict,
             counts: Counts::default(),
             staging: Staging::new(&options),
-            pool: Mutex::new(Pool::new(options.pool_bytes, options.pool_age)),
+            pool: Mutex::new(Pool::new(pool_bytes, options.pool_age)),
+            budget,
             ids: AtomicU64::new(0),
             start: Instant::now(),
             recorded_until: Mutex::default(),
@@ -127,6 +132,12 @@ impl Gpu {
     }
 
     fn create(&self, bytes: u64) -> Result<Raw> {
+        let memory = self.memory();
+        let is_over = memory.budget.is_some_and(|budget| memory.used_bytes() + size_class(bytes) > budget);
+        // Some drivers give more than there is, and bring it from the host's memory whenever it is used.
+        if is_over && memory.pool.pooled_bytes > 0 {
+            self.trim(Duration::ZERO);
+        }
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let buffer = self.create_buffer(bytes, usage, false)?;
         lock(&self.pool).made(bytes);
@@ -167,9 +178,14 @@ impl Gpu {
         lock(&self.pool).classes()
     }
 
-    /// Counters of the pool.
-    pub fn pool(&self) -> breakeven_device::PoolCounters {
-        lock(&self.pool).counters()
+    /// Memory held now, but for what is in flight.
+    pub fn memory(&self) -> Memory {
+        if self.verdict.check().is_err() {
+            self.budget.pause(true);
+        }
+        let pool = lock(&self.pool).counters();
+        let (budget, used) = self.budget.at(&self.device, self.now(), pool.live_bytes + pool.pooled_bytes);
+        Memory { pool, used, budget, ..Memory::default() }
     }
 }
 

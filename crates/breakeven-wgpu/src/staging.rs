@@ -12,6 +12,9 @@ use crate::flight::Load;
 use crate::lend::{Lent, Loans};
 use crate::memory::Gpu;
 
+/// Bytes of the host's memory that each pool keeps waiting.
+const MOST: u64 = 1 << 30;
+
 /// Buffers for writing, mapped while they wait, and for reading.
 #[derive(Debug)]
 pub(crate) struct Staging {
@@ -32,7 +35,7 @@ pub(crate) struct Clock {
 
 impl Staging {
     pub fn new(options: &WgpuOptions) -> Staging {
-        let pool = || Mutex::new(Pool::new(options.pool_bytes.min(1 << 30), options.pool_age));
+        let pool = || Mutex::new(Pool::new(options.pool_bytes.unwrap_or(MOST).min(MOST), options.pool_age));
         Staging { write: pool(), read: pool(), loans: Loans::new(options.lent_bytes), clocks: Mutex::default() }
     }
 

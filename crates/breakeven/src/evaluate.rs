@@ -187,11 +187,12 @@ impl Engine {
         let waits = way.is_traced || attempts.waits;
         let awaits = if waits { Awaits::It(patience) } else { Awaits::Briefly(patience) };
         let Ready { inputs, planned } = self.prepared(devices, outputs, (way.read, way.frozen), awaits)?;
-        let mut turn = match way.is_traced {
+        let turn = match way.is_traced {
             true => planned.lead(),
             false if patience.has_time_for_a_trial(planned.longest()) => self.turn(&planned, devices),
             false => planned.lead_on(),
         };
+        let mut turn = devices.with_room(&planned, turn)?;
         let planning = begun.elapsed();
         let given = Engine::inputs(&inputs, devices);
         // All runs of such a trial at once: between those of the leader a device would fall asleep, and threads too.

@@ -19,6 +19,8 @@ pub(crate) enum Failure {
     Device(Box<Breakdown>),
     /// The driver of a device has not compiled in time what was to run there. That says nothing of the device.
     Late(DeviceId, Error),
+    /// Less memory is left there than a plan has to take. That says nothing of the device either.
+    Short(DeviceId, DeviceError),
     Other(Error),
 }
 
@@ -66,6 +68,7 @@ impl Failure {
     pub fn named(self, devices: &Snapshot) -> Error {
         match self {
             Failure::Device(breakdown) => devices.name(breakdown.error),
+            Failure::Short(id, source) => Error::Device { device: devices.entry(id).name.clone(), source },
             Failure::Late(_, error) | Failure::Other(error) => error,
         }
     }
@@ -126,6 +129,10 @@ impl Attempts {
         let breakdown = match failure {
             Failure::Device(breakdown) => breakdown,
             Failure::Late(id, error) => return self.is_late(engine, id, error),
+            Failure::Short(id, error) => {
+                self.is_short(engine, id, &error);
+                return Ok(());
+            }
             Failure::Other(error) => return Err(error),
         };
         let Breakdown { error, kernels, patience, is_optional } = *breakdown;
@@ -170,6 +177,14 @@ impl Attempts {
         self.without.place_on(id);
         self.replanned.push(format!("{error}; planned again without it"));
         Ok(())
+    }
+
+    /// There is no room for a plan, which nobody insists on.
+    fn is_short(&mut self, engine: &Engine, id: DeviceId, error: &DeviceError) {
+        let name = &engine.0.devices.names()[id.0];
+        engine.0.devices.note(format!("{name}: what there was no room for went to the other devices"));
+        self.without.place_on(id);
+        self.replanned.push(format!("{name}: {error}; planned again without it"));
     }
 }
 

@@ -44,7 +44,7 @@ impl Engine {
                 let executable = planned.lead().executable().clone();
                 Ok(Some(PlannedRead { tensor: tensor.clone(), inputs, executable, devices }))
             }
-            Err(Failure::Device(_) | Failure::Late(..)) => Ok(None),
+            Err(Failure::Device(_) | Failure::Late(..) | Failure::Short(..)) => Ok(None),
             Err(Failure::Other(error)) => Err(error),
         }
     }

@@ -1,8 +1,15 @@
-//! Room on the host: the one check before a number that a caller or a file gave becomes an allocation of ours.
+//! Room for what is to come: on the host, checked before a number that a caller or a file gave becomes an allocation of ours, and on
+//! devices, checked before a plan runs.
+
+use std::sync::Arc;
 
 use breakeven_device::DeviceError;
 use breakeven_ir::{CallError, Spec};
+use breakeven_plan::{DeviceId, Plan};
 
+use crate::devices::Snapshot;
+use crate::failure::Failure;
+use crate::planned::{Planned, Turn};
 use crate::{Engine, Error, Result};
 
 impl Engine {
@@ -28,5 +35,30 @@ impl Engine {
     pub fn has_room(&self, bytes: u64) -> std::result::Result<(), DeviceError> {
         let limit = self.memory_limit().unwrap_or(u64::MAX).min(isize::MAX as u64);
         if bytes <= limit { Ok(()) } else { Err(DeviceError::OutOfMemory { wanted: bytes, left: Some(limit) }) }
+    }
+}
+
+impl Snapshot {
+    /// The plan for the next run, or the leading one, where there is no room for a trial; fails where there is none for that either. Where
+    /// somebody insists on a device, its driver decides.
+    pub(crate) fn with_room(&self, planned: &Arc<Planned>, turn: Turn) -> std::result::Result<Turn, Failure> {
+        let short_of = |turn: &Turn| self.short_of(turn.executable().plan());
+        if !planned.made_for.policy.is_free() {
+            return Ok(turn);
+        }
+        let turn = if turn.is_trial() && short_of(&turn).is_some() { planned.lead_on() } else { turn };
+        match short_of(&turn) {
+            Some((id, error)) => Err(Failure::Short(id, error)),
+            None => Ok(turn),
+        }
+    }
+
+    /// A device that has less memory left than a plan has to take there: it would fail in the midst of it.
+    fn short_of(&self, plan: &Plan) -> Option<(DeviceId, DeviceError)> {
+        let mut takes = plan.counts.taken_bytes.iter().enumerate().skip(1).filter(|(_, bytes)| **bytes > 0);
+        takes.find_map(|(id, &wanted)| {
+            let left = self.device(DeviceId(id))?.memory().left_bytes().filter(|left| *left < wanted)?;
+            Some((DeviceId(id), DeviceError::OutOfMemory { wanted, left: Some(left) }))
+        })
     }
 }
