@@ -169,7 +169,11 @@ impl Engine {
         loop {
             let devices = attempts.devices(self);
             match self.attempt(&devices, outputs, way, attempts) {
-                Ok(report) => return Ok(Report { replanned: attempts.replanned.clone(), ..report }),
+                Ok(report) => {
+                    // What the attempt had for itself is gone.
+                    self.0.devices.tell(false);
+                    return Ok(Report { replanned: attempts.replanned.clone(), ..report });
+                }
                 Err(failure) => attempts.failed(self, &devices, failure)?,
             }
         }

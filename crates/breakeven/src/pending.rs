@@ -113,6 +113,7 @@ impl PlannedRead {
         let engine = &self.tensor.0.engine;
         engine.report_success(&self.devices, &self.executable);
         engine.keep_all(outcome, &[&self.tensor], (&self.inputs, self.executable.plan()), &self.devices);
+        engine.0.devices.tell(false);
     }
 
     /// The read that follows plans without a device that is known to have failed, and does not wait for it again.
