@@ -74,7 +74,12 @@ impl WgpuDevice {
 
     /// What it did so far.
     pub fn counters(&self) -> Counters {
-        self.pipelines.count(self.gpu.counts.read(self.gpu.staging.loans.bytes()))
+        self.pipelines.count(self.gpu.counts.read(&self.gpu.staging))
+    }
+
+    /// Buffers that copies to the device pass through, and those that copies from it do, by size class, the smallest first.
+    pub fn staging_classes(&self) -> [Vec<PoolClass>; 2] {
+        self.gpu.staging.classes()
     }
 
     /// Gives the device up as if it were lost, for tests of what happens then.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use breakeven_device::{DeviceError, HostBytes, HostMemory, Pool, Result};
+use breakeven_device::{DeviceError, HostBytes, HostMemory, Pool, PoolClass, PoolCounters, Result};
 
 use crate::backend::WgpuOptions;
 use crate::counters::count;
@@ -104,6 +104,16 @@ impl Staging {
                 Ok(memory.into())
             }
         }
+    }
+
+    /// What the pools for writing and for reading did and hold.
+    pub fn counters(&self) -> [PoolCounters; 2] {
+        [&self.write, &self.read].map(|pool| lock(pool).counters())
+    }
+
+    /// The same by size class.
+    pub fn classes(&self) -> [Vec<PoolClass>; 2] {
+        [&self.write, &self.read].map(|pool| lock(pool).classes())
     }
 
     /// Counts memory for reading as gone: its device is lost.

@@ -26,6 +26,12 @@ fn made(device: &WgpuDevice) -> [u64; 4] {
     [pipelines, bind_groups, staging, device.memory().pool.misses]
 }
 
+/// What grows instead: dispatches, bind groups that were found for them, copies, and staging buffers that were found for these.
+fn found(device: &WgpuDevice) -> [u64; 4] {
+    let Counters { dispatches, bind_group_hits, uploads, reads, staging_hits, .. } = device.counters();
+    [dispatches, bind_group_hits, uploads + reads, staging_hits]
+}
+
 fn ramp(n: usize) -> Vec<f32> {
     (0..n).map(|i| (i % 11) as f32 * 0.25 - 1.0).collect()
 }
@@ -41,12 +47,19 @@ fn a_warm_loop_makes_nothing_on_the_device() {
         layer(&x).on(on).to_vec::<f32>().expect("it runs")
     };
     (0..30).for_each(|i| drop(step(i % 5, GPU)));
-    let warm = made(&device);
+    let (warm, before) = (made(&device), found(&device));
     for i in 0..100 {
         let (got, want) = (step(i % 5, GPU), step(i % 5, DeviceId::HOST));
         assert!(got.iter().zip(&want).all(|(g, w)| (g - w).abs() <= 1e-5), "step {i}");
     }
     assert_eq!(made(&device), warm, "pipelines, bind groups, staging buffers, new memory");
+    let [dispatches, groups, copies, staging] = [0, 1, 2, 3].map(|at| found(&device)[at] - before[at]);
+    assert!(dispatches > 100 && copies >= 200, "{dispatches} dispatches, {copies} copies");
+    assert_eq!((groups, staging), (dispatches, copies), "all of them were found");
+    let Counters { staging_bytes, .. } = device.counters();
+    let classes = device.staging_classes();
+    let bytes = classes.iter().flatten().map(|class| class.bytes * (class.live + class.waiting)).sum::<u64>();
+    assert!(bytes == staging_bytes && staging_bytes > 0, "{bytes} and {staging_bytes} of {classes:?}");
 }
 
 /// What is computed of two tensors.
