@@ -195,7 +195,11 @@ impl Device for WgpuDevice {
     }
 
     fn prepare(&self, segment: &Segment) -> Result<Arc<dyn Prepared>> {
-        Ok(Arc::new(WgpuPrepared::new(&self.gpu, &self.pipelines, segment)?))
+        self.prepare_while(segment, &|| true)
+    }
+
+    fn prepare_while(&self, segment: &Segment, is_wanted: &(dyn Fn() -> bool + Sync)) -> Result<Arc<dyn Prepared>> {
+        Ok(Arc::new(WgpuPrepared::new(&self.gpu, &self.pipelines, segment, is_wanted)?))
     }
 
     fn compiles(&self, segment: &Segment) -> bool {

@@ -246,7 +246,7 @@ impl Landed {
         }
         let mut timing = self.timing;
         if let Some(clock) = self.load.clock {
-            timing.kernel = clock.read(gpu.queue.get_timestamp_period());
+            timing.kernel = clock.read(gpu.queue.get_timestamp_period(), gpu.now());
             gpu.staging.put_clock(clock);
         }
         let tape = self.load.tape.as_deref();

@@ -63,6 +63,14 @@ impl SimDevice {
         self.options.faults.contains(&fault)
     }
 
+    /// What its clock says instead of the time.
+    fn marks(&self) -> Option<(u64, u64)> {
+        self.options
+            .faults
+            .iter()
+            .find_map(|fault| if let Fault::Marks(start, end) = fault { Some((*start, *end)) } else { None })
+    }
+
     /// Counts a try and lets the faults that refuse it happen.
     fn admit(&self, state: &mut State, steps: &[SegmentStep]) -> Result<Fate> {
         if !state.lost {
@@ -163,6 +171,10 @@ impl Device for SimDevice {
     }
 
     fn prepare(&self, segment: &Segment) -> Result<Arc<dyn Prepared>> {
+        self.prepare_while(segment, &|| true)
+    }
+
+    fn prepare_while(&self, segment: &Segment, is_wanted: &(dyn Fn() -> bool + Sync)) -> Result<Arc<dyn Prepared>> {
         if self.state().lost {
             return Err(lost());
         }
@@ -171,7 +183,7 @@ impl Device for SimDevice {
                 self.supports(&launch.kernel)?;
             }
         }
-        self.options.compiler.iter().try_for_each(|compiler| compiler.compile(segment))?;
+        self.options.compiler.iter().try_for_each(|compiler| compiler.compile(segment, is_wanted))?;
         Ok(Arc::new(SimPrepared(segment.steps.clone())))
     }
 
@@ -192,6 +204,9 @@ impl Device for SimDevice {
         submission.fate = fate;
         if self.has(Fault::LosesNan) {
             submission.lose_nan();
+        }
+        if let Some(marks) = self.marks() {
+            submission.timing.kernel = Timing::between(marks, 1.0, submission.finish.saturating_sub(start));
         }
         submission.timing.dispatch = Some(self.options.speed.per_submit);
         *state.lanes.free(lane) = submission.finish;

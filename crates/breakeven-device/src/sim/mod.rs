@@ -59,6 +59,8 @@ pub enum Fault {
     LosesNan,
     /// This opening fails.
     DoesNotOpen,
+    /// Its clock, a nanosecond a tick, says these before and after the kernels of each submission.
+    Marks(u64, u64),
 }
 
 /// How to build a simulated device.
