@@ -1,6 +1,7 @@
 //! What one cell of a study is: an operation at a size, on a device, in a mode, and how measuring it ended.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -54,7 +55,11 @@ pub enum Mode {
     Kernel,
 }
 
-const MODES: &str = "cold, first, host, upload, resident, chain-k (k calls in a row, 1 at least), idle-k (after k milliseconds), copy, kernel";
+/// Calls of a chain: without one there is nothing to time, and each is a step of one plan.
+const CALLS: RangeInclusive<u32> = 1..=1000;
+/// Milliseconds of rest: a study rests before each of some thirty calls.
+const REST: RangeInclusive<u32> = 0..=60_000;
+const MODES: &str = "cold, first, host, upload, resident, chain-k (k calls in a row, 1 to 1000), idle-k (after k milliseconds, 60000 at most), copy, kernel";
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -78,7 +83,9 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Mode, StudyError> {
         let unknown = || StudyError::Word { text: text.into(), what: "mode", known: MODES };
         let number = |digits: &str| digits.parse::<u32>().map_err(|_| unknown());
-        let at_least_one = |calls: u32| if calls > 0 { Ok(calls) } else { Err(unknown()) };
+        let within = |digits, bounds: RangeInclusive<u32>| {
+            number(digits).and_then(|n| if bounds.contains(&n) { Ok(n) } else { Err(unknown()) })
+        };
         Ok(match text {
             "cold" => Mode::Cold,
             "first" => Mode::First,
@@ -88,9 +95,8 @@ impl FromStr for Mode {
             "copy" => Mode::Copy,
             "kernel" => Mode::Kernel,
             _ => match text.split_once('-') {
-                // Without a call there is nothing to time.
-                Some(("chain", calls)) => Mode::Chain(number(calls).and_then(at_least_one)?),
-                Some(("idle", milliseconds)) => Mode::Idle(number(milliseconds)?),
+                Some(("chain", calls)) => Mode::Chain(within(calls, CALLS)?),
+                Some(("idle", milliseconds)) => Mode::Idle(within(milliseconds, REST)?),
                 _ => return Err(unknown()),
             },
         })
@@ -153,7 +159,7 @@ mod tests {
         for mode in modes.into_iter().chain([Mode::Chain(8), Mode::Idle(250)]) {
             assert_eq!(mode.to_string().parse::<Mode>().expect("written by us"), mode);
         }
-        for text in ["warm", "chain-", "chain", "chain-0", "idle-x", "chain--1", ""] {
+        for text in ["warm", "chain-", "chain", "chain-0", "chain-1001", "idle-x", "idle-60001", "chain--1", ""] {
             assert!(text.parse::<Mode>().unwrap_err().to_string().contains("chain-k"), "{text}");
         }
     }
