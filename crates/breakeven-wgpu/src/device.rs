@@ -92,6 +92,11 @@ impl WgpuDevice {
         Ok(plan.dispatches.into_iter().map(|d| d.text).collect())
     }
 
+    /// The WGSL text of each dispatch that `segment` becomes, in which launches may share one.
+    pub fn texts_of(&self, segment: &Segment) -> Result<Vec<String>> {
+        WgpuPrepared::texts(&self.gpu, segment)
+    }
+
     /// Asks the driver what has ended and settles that; never blocks on the device.
     fn progress(&self, ask: wgpu::PollType) -> Result<std::result::Result<wgpu::PollStatus, wgpu::PollError>> {
         let asked = if lock(&self.flight).pending() == 0 || self.gpu.verdict.check().is_err() {
@@ -128,6 +133,8 @@ impl WgpuDevice {
 
     fn admit(&self, bytes: u64) -> Result<()> {
         self.gpu.verdict.check()?;
+        // Where nothing was on its way that could be told of it, whoever comes next is.
+        self.gpu.verdict.take_uncaptured().map_or(Ok(()), Err)?;
         let options = &self.gpu.options;
         let is_full = || {
             let flight = lock(&self.flight);

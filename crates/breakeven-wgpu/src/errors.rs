@@ -91,3 +91,61 @@ pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref().copied());
     format!("the driver panicked: {}", text.unwrap_or("without a word"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use breakeven_device::{
+        Binding, Deadline, Device, HostBytes, Lane, MemoryKind, ReadCell, Segment, SegmentStep, Ticket,
+    };
+
+    use super::*;
+    use crate::{WgpuBackend, WgpuDevice, WgpuOptions};
+
+    /// An error that no call of ours raises.
+    fn provoke(device: &WgpuDevice) {
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::INDEX;
+        let wrong = wgpu::BufferDescriptor { label: None, size: 3, usage, mapped_at_creation: true };
+        // It may panic as well, which is nothing of ours either.
+        drop(catch_unwind(AssertUnwindSafe(|| device.gpu().device.create_buffer(&wrong))));
+    }
+
+    /// Brings bytes to the device and back.
+    fn send(device: &WgpuDevice) -> Result<(Ticket, ReadCell)> {
+        let steps =
+            vec![SegmentStep::Upload { upload: 0, slot: 0 }, SegmentStep::Download { slot: 0, bytes: 16, read: 0 }];
+        let read = ReadCell::new();
+        let binding = Binding {
+            buffers: vec![device.alloc(16, MemoryKind::Resident)?],
+            uploads: vec![HostBytes::from_vec(vec![7u8; 16])],
+            reads: vec![read.clone()],
+            ..Binding::default()
+        };
+        Ok((device.submit(&device.prepare(&Segment { steps })?, binding, Lane::Compute, &[])?, read))
+    }
+
+    fn check(device: &WgpuDevice) {
+        let (ticket, read) = send(device).unwrap();
+        device.wait(ticket, Deadline::after(Duration::from_mins(1))).unwrap();
+        assert_eq!(read.take().unwrap().to_vec(), [7; 16]);
+    }
+
+    #[test]
+    fn an_error_that_no_call_raised_is_told_once_to_who_is_on_the_way_or_comes_next() {
+        let backend = WgpuBackend::new(WgpuOptions::default());
+        for index in backend.software_adapters() {
+            let device = backend.open_device(index).unwrap();
+            check(&device);
+            provoke(&device);
+            let told = send(&device).map(drop).unwrap_err();
+            assert!(matches!(told, DeviceError::Driver(_)), "{told}");
+            check(&device);
+            let (ticket, _) = send(&device).unwrap();
+            provoke(&device);
+            let told = device.wait(ticket, Deadline::after(Duration::from_mins(1))).unwrap_err();
+            assert!(matches!(told, DeviceError::Driver(_)), "{told}");
+            check(&device);
+        }
+    }
+}

@@ -232,11 +232,12 @@ impl Submission {
 impl Landed {
     /// Fills the reads and gives host-visible memory back.
     pub fn settle(self, gpu: &Arc<Gpu>) -> Result<Timing, DeviceError> {
-        if self.failed {
+        // Nobody knows what an error that no call raised has spoiled.
+        let said = gpu.verdict.take_uncaptured();
+        if self.failed || said.is_some() {
             gpu.staging.forget(&self.load);
             gpu.verdict.check()?;
-            let error = gpu.verdict.take_uncaptured();
-            return Err(error.unwrap_or_else(|| DeviceError::Lost { reason: "the driver dropped a submission".into() }));
+            return Err(said.unwrap_or_else(|| DeviceError::Lost { reason: "the driver dropped a submission".into() }));
         }
         let start = Instant::now();
         for Staged { bytes, buffer, .. } in self.load.uploads {

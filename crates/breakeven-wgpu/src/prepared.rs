@@ -110,6 +110,13 @@ impl WgpuPrepared {
         })
     }
 
+    /// The text of each dispatch that `segment` becomes.
+    pub fn texts(gpu: &Gpu, segment: &Segment) -> Result<Vec<String>> {
+        let segment = &widened(segment);
+        let parts = planned(segment, &gpu.shaping())?;
+        Ok(parts.iter().flat_map(Part::dispatches).map(|dispatch| dispatch.text.clone()).collect())
+    }
+
     /// Whether a pipeline of `segment` has to be compiled. What cannot be planned is refused without that.
     pub fn compiles(gpu: &Gpu, pipelines: &Pipelines, segment: &Segment) -> bool {
         let segment = &widened(segment);
