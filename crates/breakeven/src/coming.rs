@@ -68,6 +68,7 @@ impl Engine {
         let uncompiled = compile_later(wanted.devices, plan_for(wanted.devices, &made_for)?)?;
         if let Some(device) = uncompiled.compiles() {
             let coming = self.0.plans.coming.add(key, Coming::new(made_for, device, uncompiled));
+            self.forget_if_stale(&coming);
             return self.begun(&coming, wanted, awaits);
         }
         let executable = uncompiled.compile().map_err(Failure::before_running)?;
@@ -100,7 +101,6 @@ impl Engine {
             Some(room) => room.begin(task).err(),
             None => Some(task),
         };
-        self.forget_if_stale(coming);
         match refused {
             Some(_) if is_served => {
                 self.0.plans.coming.remove(coming);

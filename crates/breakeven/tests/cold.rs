@@ -203,6 +203,11 @@ fn an_engine_that_goes_has_no_more_compiled_than_what_was_begun() {
     later.join().unwrap();
     assert!(waited < Duration::from_secs(3), "until its first kernel was compiled, and not {waited:?}");
     assert_eq!(compiler.compiled(), 1);
+    compiler.release();
+    let second = engine(&compiler);
+    second.run(&[&work(&second).softmax(0).sum(..)]).unwrap();
+    second.ready(Deadline::after(LATE)).unwrap();
+    assert!(compiler.compiled() > 1, "there was more to compile");
 }
 
 #[test]
