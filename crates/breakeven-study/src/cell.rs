@@ -1,7 +1,6 @@
 //! What one cell of a study is: an operation at a size, on a device, in a mode, and how measuring it ended.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -55,10 +54,28 @@ pub enum Mode {
     Kernel,
 }
 
-/// Calls of a chain: without one there is nothing to time, and each is a step of one plan.
-const CALLS: RangeInclusive<u32> = 1..=1000;
-/// Milliseconds of rest: a study rests before each of some thirty calls.
-const REST: RangeInclusive<u32> = 0..=60_000;
+/// Calls of a chain that can be asked for: each is a step of one plan.
+const LONGEST_CHAIN: u32 = 1000;
+/// Milliseconds of rest that can be asked for, which come before each of some thirty calls.
+const LONGEST_REST: u32 = 60_000;
+
+impl Mode {
+    /// As a user asks for it, which has an end; files of others may hold more.
+    ///
+    /// # Errors
+    /// What is no mode, or would take too long.
+    pub fn asked(text: &str) -> Result<Mode, StudyError> {
+        match text.parse()? {
+            Mode::Chain(calls) if calls > LONGEST_CHAIN => Err(unknown(text)),
+            Mode::Idle(milliseconds) if milliseconds > LONGEST_REST => Err(unknown(text)),
+            mode => Ok(mode),
+        }
+    }
+}
+
+fn unknown(text: &str) -> StudyError {
+    StudyError::Word { text: text.into(), what: "mode", known: MODES }
+}
 const MODES: &str = "cold, first, host, upload, resident, chain-k (k calls in a row, 1 to 1000), idle-k (after k milliseconds, 60000 at most), copy, kernel";
 
 impl fmt::Display for Mode {
@@ -81,11 +98,10 @@ impl FromStr for Mode {
     type Err = StudyError;
 
     fn from_str(text: &str) -> Result<Mode, StudyError> {
-        let unknown = || StudyError::Word { text: text.into(), what: "mode", known: MODES };
+        let unknown = || unknown(text);
         let number = |digits: &str| digits.parse::<u32>().map_err(|_| unknown());
-        let within = |digits, bounds: RangeInclusive<u32>| {
-            number(digits).and_then(|n| if bounds.contains(&n) { Ok(n) } else { Err(unknown()) })
-        };
+        // Without a call there is nothing to time.
+        let at_least_one = |calls: u32| if calls > 0 { Ok(calls) } else { Err(unknown()) };
         Ok(match text {
             "cold" => Mode::Cold,
             "first" => Mode::First,
@@ -95,8 +111,8 @@ impl FromStr for Mode {
             "copy" => Mode::Copy,
             "kernel" => Mode::Kernel,
             _ => match text.split_once('-') {
-                Some(("chain", calls)) => Mode::Chain(within(calls, CALLS)?),
-                Some(("idle", milliseconds)) => Mode::Idle(within(milliseconds, REST)?),
+                Some(("chain", calls)) => Mode::Chain(number(calls).and_then(at_least_one)?),
+                Some(("idle", milliseconds)) => Mode::Idle(number(milliseconds)?),
                 _ => return Err(unknown()),
             },
         })
@@ -159,8 +175,13 @@ mod tests {
         for mode in modes.into_iter().chain([Mode::Chain(8), Mode::Idle(250)]) {
             assert_eq!(mode.to_string().parse::<Mode>().expect("written by us"), mode);
         }
-        for text in ["warm", "chain-", "chain", "chain-0", "chain-1001", "idle-x", "idle-60001", "chain--1", ""] {
+        for text in ["warm", "chain-", "chain", "chain-0", "idle-x", "chain--1", ""] {
             assert!(text.parse::<Mode>().unwrap_err().to_string().contains("chain-k"), "{text}");
         }
+        for text in ["chain-1001", "idle-60001", "warm"] {
+            assert!(Mode::asked(text).unwrap_err().to_string().contains("1 to 1000"), "{text}");
+        }
+        assert_eq!(Mode::asked("chain-1000").unwrap(), Mode::Chain(1000));
+        assert_eq!("chain-2000".parse::<Mode>().unwrap(), Mode::Chain(2000), "a file may hold it");
     }
 }

@@ -60,7 +60,7 @@ pub struct Scan {
     #[arg(long, value_delimiter = ',')]
     dtype: Vec<String>,
     /// Ways of calling: host, upload, resident, chain-16, idle-100, copy, kernel, first, cold.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = Mode::asked)]
     mode: Vec<Mode>,
     /// Only these devices, by the names that `breakeven devices` shows; `auto` is the engine's own choice, `scalar` a plain loop on one thread.
     #[arg(long, value_delimiter = ',')]
@@ -197,12 +197,13 @@ impl Scan {
     /// A quick study keeps to its time, and leaves out what takes too long for it; of other presets each size is wanted on each device.
     fn effort(&self, groups: &[Group], left: Duration, others: usize) -> Effort {
         // A part is left for sizes near what is found.
-        let effort = effort(groups, left.mul_f64(0.8));
+        let within = |time: Duration| effort(groups, time.mul_f64(0.8));
+        // By what was asked for, and not by what is left: what a study leaves out must not depend on how long it took to look at the machine.
         let limit = match self.preset() {
-            Preset::Quick => Limit::of(&effort, self.total(), others),
-            Preset::Seeds | Preset::Models => Limit::of_plain_loops(&effort, self.total()),
+            Preset::Quick => Limit::of(&within(self.total()), self.total(), others),
+            Preset::Seeds | Preset::Models => Limit::of_plain_loops(&within(self.total()), self.total()),
         };
-        Effort { limit: Some(limit), ..effort }
+        Effort { limit: Some(limit), ..within(left) }
     }
 
     fn study(&self) -> anyhow::Result<Study> {
