@@ -71,7 +71,8 @@ pub(crate) fn features(adapter: &wgpu::Adapter, options: &WgpuOptions) -> wgpu::
     let marks = if options.timestamps { marks } else { wgpu::Features::empty() };
     let kept = if options.kept.is_some() { wgpu::Features::PIPELINE_CACHE } else { wgpu::Features::empty() };
     let cores = if has_cores(adapter) { CORES } else { wgpu::Features::empty() };
-    ((marks | kept) & adapter.features()) | cores
+    let shared = crate::shared::feature(adapter, options);
+    ((marks | kept | shared) & adapter.features()) | cores
 }
 
 /// What products by cooperative matrices need.

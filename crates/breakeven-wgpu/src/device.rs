@@ -16,6 +16,7 @@ use breakeven_ir::{Caps, Kernel, Unsupported};
 use crate::backend::WgpuOptions;
 use crate::errors::{lock, panic_text, ready};
 use crate::flight::Flight;
+use crate::in_place;
 use crate::kernels::{launch_of, lowers, plan};
 use crate::memory::{Gpu, WgpuMemory};
 use crate::pipeline::Pipelines;
@@ -158,6 +159,17 @@ impl WgpuDevice {
         Ok(lock(&self.flight).start(submission))
     }
 
+    /// Copies what a buffer holds from where it lies; false where that cannot be done at once.
+    fn read_in_place(&self, buffer: &Buffer, to: &mut [u8]) -> Result<bool> {
+        let memory = buffer.memory::<WgpuMemory>().filter(|memory| memory.is_of(&self.gpu));
+        let Some(memory) = memory.filter(|_| self.gpu.is_shared && to.len() as u64 <= buffer.bytes()) else {
+            return Ok(false);
+        };
+        // Work that has ended holds it until somebody asks.
+        drop(self.progress(wgpu::PollType::Poll)?);
+        in_place::read(&self.gpu, memory.raw(), to)
+    }
+
     /// Waits for unfinished work as long as the options say; true where none is left.
     fn finish(&self) -> bool {
         let deadline = Deadline::after(self.gpu.options.close);
@@ -285,8 +297,11 @@ impl Device for WgpuDevice {
     }
 
     fn read_into(&self, buffer: &Buffer, to: &mut [u8], deadline: Deadline) -> Option<Result<()>> {
-        let is_worth_it = to.len() as u64 > self.gpu.options.chunk_bytes;
-        is_worth_it.then(|| read_into(self, buffer, to, deadline))
+        match self.read_in_place(buffer, to) {
+            Ok(false) if to.len() as u64 <= self.gpu.options.chunk_bytes => None,
+            Ok(false) => Some(read_into(self, buffer, to, deadline)),
+            done => Some(done.map(drop)),
+        }
     }
 
     fn memory(&self) -> Memory {

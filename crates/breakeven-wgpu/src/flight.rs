@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use breakeven_device::{Buffer, DeviceError, HostMemory, ReadCell, Status, Ticket, Timing};
+use breakeven_device::{DeviceError, HostMemory, ReadCell, Status, Ticket, Timing};
 
+use crate::hold::Held;
 use crate::memory::Gpu;
 use crate::staging::Clock;
 use crate::tape::Tape;
@@ -79,7 +80,7 @@ pub(crate) struct Submission {
     pub bytes: u64,
     pub load: Load,
     /// Buffers it works on, which stay reserved until then.
-    pub held: Vec<Buffer>,
+    pub held: Held,
 }
 
 /// Host-visible memory of a submission.
@@ -177,7 +178,7 @@ impl Flight {
     }
 
     /// A submission ended; gives its buffers to be dropped outside of any lock.
-    pub fn end(&mut self, id: u64, result: Result<Timing, DeviceError>) -> Vec<Buffer> {
+    pub fn end(&mut self, id: u64, result: Result<Timing, DeviceError>) -> Held {
         let held = self.pending.remove(&id).map(|s| {
             self.bytes -= s.bytes;
             s.held

@@ -140,9 +140,10 @@ impl Staging {
     }
 }
 
-fn write(gpu: &Gpu, bytes: &[u8], buffer: &wgpu::Buffer) -> Result<()> {
+/// Copies into mapped memory.
+pub(crate) fn write(gpu: &Gpu, bytes: &[u8], buffer: &wgpu::Buffer) -> Result<()> {
     let range = buffer.slice(..bytes.len().next_multiple_of(16) as u64).get_mapped_range_mut();
-    let mut view = range.map_err(|e| DeviceError::Driver(format!("staging memory cannot be written: {e}")))?;
+    let mut view = range.map_err(|e| DeviceError::Driver(format!("mapped memory cannot be written: {e}")))?;
     let place = view.slice(..bytes.len()).as_raw_element_ptr();
     // SAFETY: so many bytes are mapped there for as long as the view lives, wgpu has set them once, and it gives nobody else a
     // view of them meanwhile.
