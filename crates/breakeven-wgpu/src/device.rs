@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use breakeven_device::{
-    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, Lane, Memory, MemoryKind, PoolClass, Prepared,
-    ReadCell, Result, Segment, Status, Ticket, Timing,
+    Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, DeviceKind, Lane, Memory, MemoryKind, PoolClass,
+    Prepared, ReadCell, Result, Segment, Status, Ticket, Timing,
 };
 use breakeven_ir::{Caps, Kernel, Unsupported};
 
@@ -56,7 +56,7 @@ impl WgpuDevice {
             label: Some("breakeven"),
             required_features: features,
             experimental_features,
-            required_limits: adapter::wanted(adapter, options.limits),
+            required_limits: adapter::wanted(adapter.limits(), options.limits),
             memory_hints: wgpu::MemoryHints::Performance,
             ..Default::default()
         };
@@ -135,7 +135,7 @@ impl WgpuDevice {
     fn admit(&self, bytes: u64) -> Result<()> {
         self.gpu.verdict.check()?;
         // Where nothing was on its way that could be told of it, whoever comes next is.
-        self.gpu.verdict.take_uncaptured().map_or(Ok(()), Err)?;
+        self.gpu.verdict.take_untold().map_or(Ok(()), Err)?;
         let options = &self.gpu.options;
         let is_full = || {
             let flight = lock(&self.flight);
@@ -162,11 +162,14 @@ impl WgpuDevice {
     /// Copies what a buffer holds from where it lies; false where that cannot be done at once.
     fn read_in_place(&self, buffer: &Buffer, to: &mut [u8]) -> Result<bool> {
         let memory = buffer.memory::<WgpuMemory>().filter(|memory| memory.is_of(&self.gpu));
-        let Some(memory) = memory.filter(|_| self.gpu.is_shared && to.len() as u64 <= buffer.bytes()) else {
+        // wgpu makes what a shader wrote known to the device alone, and not to the host: software drivers do not tell them apart.
+        let is_seen = self.gpu.is_shared && self.info.kind == DeviceKind::Software;
+        let Some(memory) = memory.filter(|_| is_seen && to.len() as u64 <= buffer.bytes()) else {
             return Ok(false);
         };
         // Work that has ended holds it until somebody asks.
         drop(self.progress(wgpu::PollType::Poll)?);
+        self.gpu.verdict.take_untold().map_or(Ok(()), Err)?;
         in_place::read(&self.gpu, memory.raw(), to)
     }
 

@@ -27,7 +27,12 @@ pub(crate) struct Verdict(Arc<Mutex<Said>>);
 #[derive(Debug, Default)]
 struct Said {
     lost: Option<String>,
-    uncaptured: Option<String>,
+    /// The last error that no scope caught.
+    uncaptured: String,
+    /// How many there were.
+    errors: u64,
+    /// Whether nobody was told of the last one yet.
+    is_untold: bool,
 }
 
 impl Verdict {
@@ -35,7 +40,8 @@ impl Verdict {
     pub fn listen(&self, device: &wgpu::Device) {
         let said = self.0.clone();
         device.on_uncaptured_error(Arc::new(move |e: wgpu::Error| {
-            lock(&said).uncaptured.get_or_insert_with(|| e.to_string());
+            let mut said = lock(&said);
+            (said.uncaptured, said.errors, said.is_untold) = (e.to_string(), said.errors + 1, true);
         }));
         let verdict = self.clone();
         device.set_device_lost_callback(move |reason, message| {
@@ -56,9 +62,21 @@ impl Verdict {
         }
     }
 
-    /// The error that no scope caught, once.
-    pub fn take_uncaptured(&self) -> Option<DeviceError> {
-        lock(&self.0).uncaptured.take().map(DeviceError::Driver)
+    /// How many errors no scope caught so far.
+    pub fn errors(&self) -> u64 {
+        lock(&self.0).errors
+    }
+
+    /// The last of them, for whoever was on the way before there were more than `errors`: nobody knows what it has spoiled.
+    pub fn since(&self, errors: u64) -> Option<DeviceError> {
+        let said = lock(&self.0);
+        (said.errors > errors).then(|| DeviceError::Driver(said.uncaptured.clone()))
+    }
+
+    /// The last of them, unless somebody was told.
+    pub fn take_untold(&self) -> Option<DeviceError> {
+        let mut said = lock(&self.0);
+        std::mem::take(&mut said.is_untold).then(|| DeviceError::Driver(said.uncaptured.clone()))
     }
 }
 
@@ -132,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_no_call_raised_is_told_once_to_who_is_on_the_way_or_comes_next() {
+    fn an_error_that_no_call_raised_is_told_to_all_that_is_on_the_way_or_to_who_comes_next() {
         let backend = WgpuBackend::new(WgpuOptions::default());
         for index in backend.software_adapters() {
             let device = backend.open_device(index).unwrap();
@@ -141,10 +159,12 @@ mod tests {
             let told = send(&device).map(drop).unwrap_err();
             assert!(matches!(told, DeviceError::Driver(_)), "{told}");
             check(&device);
-            let (ticket, _) = send(&device).unwrap();
+            let tickets = [(); 2].map(|()| send(&device).unwrap().0);
             provoke(&device);
-            let told = device.wait(ticket, Deadline::after(Duration::from_mins(1))).unwrap_err();
-            assert!(matches!(told, DeviceError::Driver(_)), "{told}");
+            for ticket in tickets {
+                let told = device.wait(ticket, Deadline::after(Duration::from_mins(1))).unwrap_err();
+                assert!(matches!(told, DeviceError::Driver(_)), "{told}");
+            }
             check(&device);
         }
     }

@@ -17,6 +17,8 @@ use crate::tape::Tape;
 pub(crate) struct Marks {
     left: AtomicUsize,
     failed: AtomicBool,
+    /// Errors that no call had raised before it was begun.
+    errors: u64,
     /// Those of the submission that this one is a part of, which waits for and fails with its parts.
     whole: Option<Arc<Marks>>,
 }
@@ -29,9 +31,23 @@ pub(crate) struct Mark {
 }
 
 impl Marks {
+    /// Those of a submission that is about to be begun.
+    pub fn new(gpu: &Gpu) -> Arc<Marks> {
+        Arc::new(Marks { errors: gpu.verdict.errors(), ..Marks::default() })
+    }
+
     /// Those of a part of `whole`.
     pub fn of_part(whole: &Arc<Marks>) -> Arc<Marks> {
-        Arc::new(Marks { whole: Some(whole.clone()), ..Marks::default() })
+        Arc::new(Marks { whole: Some(whole.clone()), errors: whole.errors, ..Marks::default() })
+    }
+
+    /// An error that no call raised while it was on its way. Nobody is told by a part: its whole fails with it.
+    fn uncaptured(&self, gpu: &Gpu) -> Option<DeviceError> {
+        let said = gpu.verdict.since(self.errors);
+        if said.is_some() && self.whole.is_none() {
+            gpu.verdict.take_untold();
+        }
+        said
     }
 
     /// One more callback to wait for.
@@ -214,7 +230,7 @@ impl Flight {
 pub(crate) struct Landed {
     load: Load,
     timing: Timing,
-    failed: bool,
+    marks: Arc<Marks>,
 }
 
 impl Submission {
@@ -226,16 +242,15 @@ impl Submission {
     fn land(&mut self) -> Landed {
         let timing = self.timing;
         self.timing.read = Duration::MAX;
-        Landed { load: std::mem::take(&mut self.load), timing, failed: self.marks.failed.load(SeqCst) }
+        Landed { load: std::mem::take(&mut self.load), timing, marks: self.marks.clone() }
     }
 }
 
 impl Landed {
     /// Fills the reads and gives host-visible memory back.
     pub fn settle(self, gpu: &Arc<Gpu>) -> Result<Timing, DeviceError> {
-        // Nobody knows what an error that no call raised has spoiled.
-        let said = gpu.verdict.take_uncaptured();
-        if self.failed || said.is_some() {
+        let said = self.marks.uncaptured(gpu);
+        if self.marks.failed.load(SeqCst) || said.is_some() {
             gpu.staging.forget(&self.load);
             gpu.verdict.check()?;
             return Err(said.unwrap_or_else(|| DeviceError::Lost { reason: "the driver dropped a submission".into() }));

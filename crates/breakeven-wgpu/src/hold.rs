@@ -19,7 +19,7 @@ impl Held {
 
     fn each(&self, act: impl Fn(&mut usize)) {
         let memory = self.0.iter().filter_map(|buffer| buffer.memory::<WgpuMemory>());
-        memory.for_each(|memory| act(&mut lock(&memory.raw().uses)));
+        memory.filter_map(WgpuMemory::uses).for_each(|uses| act(&mut lock(uses)));
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) type Upload<'a> = (usize, &'a [u8]);
 
 /// A buffer that no work holds but the caller's, and none can until this is dropped; it may be mapped meanwhile.
 struct Idle<'a> {
+    gpu: &'a Gpu,
     raw: &'a Raw,
     bytes: u64,
     is_asked: bool,
@@ -37,12 +38,12 @@ pub(crate) fn write<'a>(
     if !gpu.is_shared {
         return Ok(uploads);
     }
-    let mut claims = claim(raws, &uploads);
+    let mut claims = claim(gpu, raws, &uploads);
     map(gpu, claims.iter_mut().flatten(), wgpu::MapMode::Write)?;
     let mut left = Vec::new();
     for (upload, idle) in uploads.into_iter().zip(claims) {
         match idle.filter(Idle::is_mapped) {
-            Some(idle) => watch(upload, &|| idle.write(gpu, upload.1))?,
+            Some(idle) => watch(upload, &|| idle.write(upload.1))?,
             None => left.push(upload),
         }
     }
@@ -51,7 +52,7 @@ pub(crate) fn write<'a>(
 
 /// Brings the first bytes of a buffer to `to`; false where work is pending on it.
 pub(crate) fn read(gpu: &Gpu, raw: &Raw, to: &mut [u8]) -> Result<bool> {
-    let Some(mut idle) = Idle::new(raw, 0, to.len()).filter(|_| gpu.is_shared) else { return Ok(false) };
+    let Some(mut idle) = Idle::new(gpu, raw, 0, to.len()).filter(|_| gpu.is_shared) else { return Ok(false) };
     map(gpu, [&mut idle].into_iter(), wgpu::MapMode::Read)?;
     let Ok(view) = idle.range().get_mapped_range() else { return Ok(false) };
     gpu.options.copier.copy(&view[..to.len()], to);
@@ -62,7 +63,7 @@ pub(crate) fn read(gpu: &Gpu, raw: &Raw, to: &mut [u8]) -> Result<bool> {
 
 /// Fills memory that was never given out, or not since it came back; false where it has to be filled otherwise.
 pub(crate) fn fill(gpu: &Gpu, raw: &Raw, bytes: &[u8]) -> Result<bool> {
-    let Some(mut idle) = Idle::new(raw, 0, bytes.len()).filter(|_| gpu.is_shared) else { return Ok(false) };
+    let Some(mut idle) = Idle::new(gpu, raw, 0, bytes.len()).filter(|_| gpu.is_shared) else { return Ok(false) };
     map(gpu, [&mut idle].into_iter(), wgpu::MapMode::Write)?;
     let is_mapped = idle.is_mapped();
     if is_mapped {
@@ -73,14 +74,14 @@ pub(crate) fn fill(gpu: &Gpu, raw: &Raw, bytes: &[u8]) -> Result<bool> {
 
 /// The buffer of each upload, where it can be written now. What is left for later is overtaken by nothing that is meant for the same
 /// buffer.
-fn claim<'a>(raws: &[&'a Raw], uploads: &[Upload<'_>]) -> Vec<Option<Idle<'a>>> {
+fn claim<'a>(gpu: &'a Gpu, raws: &[&'a Raw], uploads: &[Upload<'_>]) -> Vec<Option<Idle<'a>>> {
     let mut seen = Vec::new();
     let mut one = |&(slot, bytes): &Upload<'_>| {
         let raw = raws[slot];
         let is_first = !seen.contains(&raw.id);
         seen.push(raw.id);
         let own = raws.iter().filter(|other| other.id == raw.id).count();
-        Idle::new(raw, own, bytes.len()).filter(|_| is_first)
+        Idle::new(gpu, raw, own, bytes.len()).filter(|_| is_first)
     };
     uploads.iter().map(&mut one).collect()
 }
@@ -102,10 +103,10 @@ fn map<'a: 'b, 'b>(gpu: &Gpu, idle: impl Iterator<Item = &'b mut Idle<'a>>, mode
 
 impl<'a> Idle<'a> {
     /// Where the buffer has `own` uses alone and so many bytes, of which there are some.
-    fn new(raw: &'a Raw, own: usize, bytes: usize) -> Option<Idle<'a>> {
+    fn new(gpu: &'a Gpu, raw: &'a Raw, own: usize, bytes: usize) -> Option<Idle<'a>> {
         let bytes = (bytes as u64).next_multiple_of(16);
         let uses = raw.uses.try_lock().ok().filter(|uses| **uses == own)?;
-        (1..=raw.buffer.size()).contains(&bytes).then_some(Idle { raw, bytes, is_asked: false, _uses: uses })
+        (1..=raw.buffer.size()).contains(&bytes).then_some(Idle { gpu, raw, bytes, is_asked: false, _uses: uses })
     }
 
     fn range(&self) -> wgpu::BufferSlice<'_> {
@@ -116,10 +117,10 @@ impl<'a> Idle<'a> {
         self.range().get_mapped_range().is_ok()
     }
 
-    fn write(&self, gpu: &Gpu, bytes: &[u8]) -> Result<()> {
-        staging::write(gpu, bytes, &self.raw.buffer)?;
-        count(&gpu.counts.uploads);
-        count(&gpu.counts.in_place);
+    fn write(&self, bytes: &[u8]) -> Result<()> {
+        staging::write(self.gpu, bytes, &self.raw.buffer)?;
+        count(&self.gpu.counts.uploads);
+        count(&self.gpu.counts.in_place);
         Ok(())
     }
 }
@@ -127,7 +128,8 @@ impl<'a> Idle<'a> {
 impl Drop for Idle<'_> {
     fn drop(&mut self) {
         if self.is_asked {
-            self.raw.buffer.unmap();
+            // One that could not be mapped is not, and whoever asked knows that.
+            drop(self.gpu.guarded(|| self.raw.buffer.unmap()));
         }
     }
 }

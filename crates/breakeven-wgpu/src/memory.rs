@@ -213,6 +213,11 @@ impl WgpuMemory {
         self.raw.as_ref().expect("memory is taken out only when it is dropped")
     }
 
+    /// How often submissions hold it, where anybody asks: bytes may be written and read in place.
+    pub fn uses(&self) -> Option<&Mutex<usize>> {
+        self.gpu.is_shared.then(|| &self.raw().uses)
+    }
+
     /// True when it is memory of this very device.
     pub fn is_of(&self, gpu: &Arc<Gpu>) -> bool {
         Arc::ptr_eq(&self.gpu, gpu)

@@ -61,7 +61,7 @@ pub(crate) fn submit(
     let leading = leading(work, binding)?;
     let (first, steps) = work.steps.split_at(leading.len());
     let eyes = Eyes { recorder: binding.recorder.as_ref(), leading: first };
-    let (whole, mut timing, mut bytes) = (Arc::new(Marks::default()), Timing::default(), link_bytes(work, binding));
+    let (whole, mut timing, mut bytes) = (Marks::new(gpu), Timing::default(), link_bytes(work, binding));
     let start = Instant::now();
     let all = total(&leading);
     let leading = in_place::write(gpu, &raws, leading, |upload, act| eyes.watch(gpu, upload, act))?;
@@ -96,7 +96,7 @@ pub(crate) fn read(gpu: &Arc<Gpu>, buffer: &Buffer, part: Range<u64>, cell: &Rea
     let binding = Binding { buffers: vec![buffer.clone()], ..Binding::default() };
     let raw = raws(gpu, &binding, 1)?[0];
     let held = Held::new(binding.buffers.clone());
-    let (start, bytes, marks) = (Instant::now(), part.end - part.start, Arc::default());
+    let (start, bytes, marks) = (Instant::now(), part.end - part.start, Marks::new(gpu));
     let staging = gpu.staging.for_read(gpu, bytes)?;
     let load = Load { reads: vec![(cell.clone(), bytes, Some(staging.clone()))], ..Load::default() };
     let index = send(gpu, &load, &marks, |encoder| copy(encoder, (&raw.buffer, part.start), (&staging, 0), bytes))?;
