@@ -89,6 +89,35 @@ fn the_pool_of_a_cell_is_that_of_its_own_turns() {
     assert!(found.iter().all(|cell| cell.0 >= Some(25)), "{found:?}");
 }
 
+/// A clock of the device that was not written, runs backwards, begins anew in between, or tells more than the whole call took.
+#[test]
+fn times_of_a_device_that_cannot_be_are_dropped_and_the_hosts_kept() {
+    let told = |marks: (u64, u64), mode: Mode| {
+        let clock = Simulated(SimClock::new());
+        let engine = engine_on(&clock.0, &[Fault::Marks(marks.0, marks.1)]);
+        let task = task(mode, &engine.devices()[1].name);
+        all_measured((&engine, &clock), None, &task).pop().expect("the cell is done")
+    };
+    for marks in [(0, 0), (0, 4_000_000), (4_000_000, 5), (u64::MAX - 9, 3_000_000), (7, 60_000_000)] {
+        let (_, facts, samples) = told(marks, Mode::Host);
+        assert_eq!(facts.status, Status::Ok, "{marks:?}: {:?}", facts.why);
+        assert!(samples.iter().all(|sample| sample.kernel_ns.is_none()), "{marks:?}: {samples:?}");
+        assert!(samples.iter().all(|sample| (4_750_000..5_250_000).contains(&sample.wall_ns)), "{marks:?}");
+        // Where the kernel alone is asked for, nothing is left that could be told.
+        let (_, _, samples) = told(marks, Mode::Kernel);
+        let kept = Kept::of(&samples);
+        assert!(kept.dropped.impossible >= 25, "{marks:?}: {samples:?}");
+        assert!(kept.samples.iter().all(|sample| sample.flags.has(Flag::InParts)), "{marks:?}: {samples:?}");
+    }
+    let (_, _, samples) = told((7, 4_000_007), Mode::Host);
+    let known: Vec<u64> = samples.iter().filter_map(|sample| sample.kernel_ns).collect();
+    assert!(!known.is_empty() && known.iter().all(|ns| *ns == 4_000_000), "a possible one is taken: {known:?}");
+    let (_, facts, samples) = told((7, 4_000_007), Mode::Kernel);
+    assert_eq!(facts.status, Status::Ok, "{:?}", facts.why);
+    let whole: Vec<u64> = samples.iter().filter(|s| !s.flags.has(Flag::InParts)).map(|sample| sample.wall_ns).collect();
+    assert!(whole.len() >= 25 && whole.iter().all(|ns| *ns == 4_000_000), "{samples:?}");
+}
+
 #[test]
 fn rest_before_a_call_is_not_part_of_it() {
     let (_, samples) = measured(None, &task(Mode::Idle(250), &simulated()));

@@ -6,6 +6,7 @@ mod model;
 
 use std::process::ExitCode;
 
+use breakeven_study::StudyError;
 use breakeven_study::verdict::Exit;
 use clap::Parser;
 
@@ -55,9 +56,16 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let exit = args.command.run(args.json).unwrap_or_else(|error| {
         eprintln!("breakeven: {}", told(&error));
-        Exit::Usage
+        exit_of(&error)
     });
     ExitCode::from(exit.code())
+}
+
+/// What an error ends with: the call is wrong, unless it is right on another machine.
+fn exit_of(error: &anyhow::Error) -> Exit {
+    let is_elsewhere = |e: &StudyError| matches!(e, StudyError::OtherMachine { .. });
+    let is_such = |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref().is_some_and(is_elsewhere);
+    if error.chain().any(is_such) { Exit::Mismatch } else { Exit::Usage }
 }
 
 /// What went wrong, and why: each reason once, though errors of libraries say their own in their message and name it as their source too.
@@ -71,11 +79,9 @@ fn told(error: &anyhow::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use anyhow::Context;
     use breakeven::DeviceError;
-    use breakeven_study::StudyError;
-
-    use super::*;
 
     #[track_caller]
     fn check(error: impl Into<anyhow::Error>, expected: &str) {

@@ -166,7 +166,7 @@ fn an_interrupt_from_a_terminal_leaves_a_run_and_a_clean_terminal() {
     drop(keyboard);
     let shown = text(&output);
     assert_eq!(code(&output), 3, "{shown:?}");
-    assert!(shown.contains("--resume"), "{shown:?}");
+    assert!(shown.contains("--resume") && shown.contains(" s left: "), "{shown:?}");
     let [drawn, cleared] = [" of 2 operations", "\x1b[2K"].map(|what| shown.rfind(what));
     assert!(drawn.is_some() && drawn < cleared, "the progress line is still there: {shown:?}");
     assert!(

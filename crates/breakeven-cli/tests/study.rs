@@ -48,6 +48,9 @@ fn a_scan_leaves_a_run_and_every_report_of_it() {
     assert_eq!(code(&refused), 5, "{}", text(&refused));
     assert!(text(&refused).contains("--across-machines"));
     assert!(is_no_alarm(&run(&["compare", &out, &other, "--across-machines"])));
+    let refused = run(&["scan", "--resume", &other]);
+    assert_eq!(code(&refused), 5, "{}", text(&refused));
+    assert!(text(&refused).contains("begin a new run"), "{}", text(&refused));
     // Both side by side, with what others published.
     let merged = folder.path("merged");
     let output = run(&["merge", &out, &other, "--published", "--output", &merged]);
@@ -309,7 +312,7 @@ fn a_wrong_call_says_what_there_is() {
         (&["scan", "--only", "tahn"][..], "tanh"),
         (&["scan", "--dtype", "f8"], "f16"),
         (&["scan", "--mode", "warm"], "resident"),
-        (&["scan", "--mode", "chain-0"], "chain-k (k calls in a row, 1 at least)"),
+        (&["scan", "--mode", "chain-0"], "chain-k (k calls in a row, 1 to 1000)"),
         (&["scan", "--sizes", "big"], "1000..100000"),
         (
             &["scan", "--only", "matmul", "--sizes", "5000..100000"],

@@ -14,7 +14,9 @@ use breakeven_device::{
     Binding, Buffer, Deadline, Device, DeviceError, DeviceInfo, Lane, Memory, MemoryKind, Prepared, Segment,
     SegmentStep, Status, Ticket, Timing,
 };
-use breakeven_ir::{Caps, Kernel, Unsupported};
+use breakeven_ir::{
+    Caps, Custom, CustomOp, DType, Expr, Kernel, Launch, Layout, Map, Operand, Row, Shape, Unsupported, Wgsl,
+};
 use breakeven_wgpu::{Limits, WgpuBackend, WgpuDevice, WgpuOptions};
 use naga::back::{glsl, hlsl, msl};
 use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
@@ -38,14 +40,15 @@ fn translating() -> Box<Translating> {
 }
 
 impl Translating {
-    fn translate(&self, kernel: &Kernel) {
-        for text in self.gpu.texts(kernel).expect("it is supported") {
+    /// Each text that a segment becomes; how many there are.
+    fn translate(&self, segment: &Segment) -> usize {
+        let texts = self.gpu.texts_of(segment).expect("it is supported");
+        for text in &texts {
             let is_new = self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone());
-            let said = if is_new { in_all_languages(&text) } else { Ok(()) };
-            said.unwrap_or_else(|(language, why)| {
-                panic!("{language}: {why}\n{}\n{text}", breakeven_plan::describe(kernel));
-            });
+            let said = if is_new { in_all_languages(text) } else { Ok(()) };
+            said.unwrap_or_else(|(language, why)| panic!("{language}: {why}\n{segment:?}\n{text}"));
         }
+        texts.len()
     }
 }
 
@@ -104,11 +107,7 @@ impl Device for Translating {
     }
 
     fn prepare(&self, segment: &Segment) -> Result<Arc<dyn Prepared>, DeviceError> {
-        for step in &segment.steps {
-            if let SegmentStep::Launch(launch) = step {
-                self.translate(&launch.kernel);
-            }
-        }
+        self.translate(segment);
         self.sim.prepare(segment)
     }
 
@@ -153,6 +152,48 @@ impl fmt::Debug for Translating {
 breakeven_conformance::suite! { @each cfg(test); translating(), Tier::Quick;
 maps 3000, specials 100, values 60, casts 20, copies 100, fused 60, reductions 500, row_wise 200, scans 300, matmuls 100,
 byte_matmuls 200, lower_matmuls 200, convs 300, sorts 200, scatters 200, gathers 60, attentions 60, random_graphs 300 }
+
+/// `count` launches of `kernel` by its inputs' slots, each with outputs of its own.
+fn each(kernel: &Kernel, count: usize) -> Segment {
+    let (inputs, outputs) = (kernel.inputs().len(), kernel.outputs().len());
+    let launch = |nth: usize| {
+        let outputs = (0..outputs).map(|out| inputs + nth * outputs + out).collect();
+        let launch = Launch { kernel: kernel.clone(), inputs: (0..inputs).collect(), outputs, workspace: None };
+        SegmentStep::Launch(Box::new(launch))
+    };
+    Segment { steps: (0..count).map(launch).collect() }
+}
+
+#[test]
+fn maps_that_share_a_dispatch_can_be_said_too() {
+    let device = translating();
+    for name in ["relu", "gelu", "add"] {
+        let expr = Expr::row(Row::named(name).unwrap(), DType::F32);
+        for elements in [3, 256] {
+            let kernel = Kernel::Map(Map::dense(expr.clone(), vec![], elements));
+            for count in 1..=device.caps().max_bindings {
+                let dispatches = device.translate(&each(&kernel, count));
+                assert!(dispatches < count.max(2), "{name}: {dispatches} dispatches of {count}");
+            }
+        }
+    }
+}
+
+#[test]
+fn operations_from_outside_can_be_said_too() {
+    let device = translating();
+    let text = "let main = before(i);\nreturn load0(i) + param0() * main;";
+    let before = "fn before(i: u32) -> f32 { return select(0.0, load0(i - 1u), i > 0u); }";
+    let op = CustomOp::new("echo", |specs| Ok(vec![specs[0].clone()])).params([DType::F32]);
+    let op = op.wgsl(Wgsl::for_each_element(text).with_functions(before));
+    let shape = Shape::from([7, 11]);
+    for (name, layout) in breakeven_conformance::views(shape.clone()) {
+        let inputs = vec![Operand::new(DType::F32, layout)];
+        let outs = vec![Operand::new(DType::F32, Layout::dense(shape.clone()))];
+        let kernel = Kernel::Custom(Custom { op: op.clone(), params: vec![2.0], inputs, outs });
+        assert!(device.translate(&each(&kernel, 1)) > 0, "{name}");
+    }
+}
 
 /// A check that cannot fail is none.
 #[test]

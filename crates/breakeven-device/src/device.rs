@@ -67,6 +67,12 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// Compile a segment once: pipelines, bind groups, thunks.
     fn prepare(&self, segment: &Segment) -> Result<Arc<dyn Prepared>>;
 
+    /// As [`Device::prepare`], and looks again and again whether anybody still wants it, for as long as there is more to compile;
+    /// [`DeviceError::Cancelled`] once nobody does.
+    fn prepare_while(&self, segment: &Segment, _is_wanted: &(dyn Fn() -> bool + Sync)) -> Result<Arc<dyn Prepared>> {
+        self.prepare(segment)
+    }
+
     /// Whether [`Device::prepare`] has something to compile for `segment`, which may take its driver seconds: whoever asks can do it on
     /// a thread of its own and have the work done elsewhere meanwhile. False where all of it was compiled before, and where nothing
     /// else could be done on the device meanwhile.

@@ -105,9 +105,14 @@ impl Uncompiled {
 
     /// Compiles every segment.
     pub fn compile(self) -> Result<Executable, ExecError> {
+        self.compile_while(&|| true)
+    }
+
+    /// The same for as long as anybody wants it; [`DeviceError::Cancelled`](breakeven_device::DeviceError::Cancelled) once nobody does.
+    pub fn compile_while(self, is_wanted: &(dyn Fn() -> bool + Sync)) -> Result<Executable, ExecError> {
         let Uncompiled { plan, parts, devices } = self;
-        let stages: Result<Vec<Stage>, ExecError> = parts.into_iter().map(|part| part.compile(&devices)).collect();
-        let stages = stages?;
+        let stages = parts.into_iter().map(|part| part.compile(&devices, is_wanted));
+        let stages = stages.collect::<Result<Vec<Stage>, ExecError>>()?;
         let direct = Direct::new(&plan, &stages, &devices);
         Ok(Executable { plan, stages, devices, direct })
     }
@@ -274,8 +279,13 @@ impl Part {
         }
     }
 
-    fn compile(self, devices: &[Option<Arc<dyn Device>>]) -> Result<Stage, ExecError> {
-        let prepared = device(devices, self.device)?.prepare(&self.segment).map_err(ExecError::of(self.device))?;
+    fn compile(
+        self,
+        devices: &[Option<Arc<dyn Device>>],
+        is_wanted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Stage, ExecError> {
+        let prepared = device(devices, self.device)?.prepare_while(&self.segment, is_wanted);
+        let prepared = prepared.map_err(ExecError::of(self.device))?;
         let Part { device, slots, imports, uploads, reads, exports, steps, origins, alone, .. } = self;
         Ok(Stage { device, prepared, slots, imports, uploads, reads, exports, steps, origins, alone })
     }

@@ -54,7 +54,29 @@ pub enum Mode {
     Kernel,
 }
 
-const MODES: &str = "cold, first, host, upload, resident, chain-k (k calls in a row, 1 at least), idle-k (after k milliseconds), copy, kernel";
+/// Calls of a chain that can be asked for: each is a step of one plan.
+const LONGEST_CHAIN: u32 = 1000;
+/// Milliseconds of rest that can be asked for, which come before each of some thirty calls.
+const LONGEST_REST: u32 = 60_000;
+
+impl Mode {
+    /// As a user asks for it, which has an end; files of others may hold more.
+    ///
+    /// # Errors
+    /// What is no mode, or would take too long.
+    pub fn asked(text: &str) -> Result<Mode, StudyError> {
+        match text.parse()? {
+            Mode::Chain(calls) if calls > LONGEST_CHAIN => Err(unknown(text)),
+            Mode::Idle(milliseconds) if milliseconds > LONGEST_REST => Err(unknown(text)),
+            mode => Ok(mode),
+        }
+    }
+}
+
+fn unknown(text: &str) -> StudyError {
+    StudyError::Word { text: text.into(), what: "mode", known: MODES }
+}
+const MODES: &str = "cold, first, host, upload, resident, chain-k (k calls in a row, 1 to 1000), idle-k (after k milliseconds, 60000 at most), copy, kernel";
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,8 +98,9 @@ impl FromStr for Mode {
     type Err = StudyError;
 
     fn from_str(text: &str) -> Result<Mode, StudyError> {
-        let unknown = || StudyError::Word { text: text.into(), what: "mode", known: MODES };
+        let unknown = || unknown(text);
         let number = |digits: &str| digits.parse::<u32>().map_err(|_| unknown());
+        // Without a call there is nothing to time.
         let at_least_one = |calls: u32| if calls > 0 { Ok(calls) } else { Err(unknown()) };
         Ok(match text {
             "cold" => Mode::Cold,
@@ -88,7 +111,6 @@ impl FromStr for Mode {
             "copy" => Mode::Copy,
             "kernel" => Mode::Kernel,
             _ => match text.split_once('-') {
-                // Without a call there is nothing to time.
                 Some(("chain", calls)) => Mode::Chain(number(calls).and_then(at_least_one)?),
                 Some(("idle", milliseconds)) => Mode::Idle(number(milliseconds)?),
                 _ => return Err(unknown()),
@@ -156,5 +178,10 @@ mod tests {
         for text in ["warm", "chain-", "chain", "chain-0", "idle-x", "chain--1", ""] {
             assert!(text.parse::<Mode>().unwrap_err().to_string().contains("chain-k"), "{text}");
         }
+        for text in ["chain-1001", "idle-60001", "warm"] {
+            assert!(Mode::asked(text).unwrap_err().to_string().contains("1 to 1000"), "{text}");
+        }
+        assert_eq!(Mode::asked("chain-1000").unwrap(), Mode::Chain(1000));
+        assert_eq!("chain-2000".parse::<Mode>().unwrap(), Mode::Chain(2000), "a file may hold it");
     }
 }

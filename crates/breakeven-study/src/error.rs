@@ -41,6 +41,14 @@ pub enum StudyError {
         /// All that it could have been.
         known: &'static str,
     },
+    /// A run of another machine.
+    #[error("this run was begun on the machine {begun}, and this is {here}: begin a new run")]
+    OtherMachine {
+        /// Fingerprint of the run's machine.
+        begun: String,
+        /// Of this one.
+        here: String,
+    },
     /// Runs that cannot be put side by side.
     #[error("{0}")]
     Mixed(String),

@@ -141,7 +141,9 @@ fn another_machine_does_not_resume() -> Result<(), StudyError> {
     write(folder.path())?;
     let mut other = manifest();
     other.fingerprint = "beef".into();
-    let why = RunWriter::resume(folder.path(), &other).unwrap_err().to_string();
+    let error = RunWriter::resume(folder.path(), &other).unwrap_err();
+    assert!(matches!(error, StudyError::OtherMachine { .. }), "{error}");
+    let why = error.to_string();
     assert!(why.contains("beef") && why.contains("begin a new run"), "{why}");
     assert!(RunWriter::create(folder.path(), &other).unwrap_err().to_string().contains("resume it"));
     Ok(())

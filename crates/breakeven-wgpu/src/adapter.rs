@@ -15,7 +15,11 @@ pub(crate) fn info(adapter: &wgpu::Adapter, limits: Limits) -> DeviceInfo {
         backend: format!("wgpu/{}", backend(info.backend)),
         driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
         address: Some(info.device_pci_bus_id).filter(|a| !a.is_empty()),
-        unusable: unusable(adapter, limits),
+        unusable: lacks(
+            adapter.get_downlevel_capabilities().flags,
+            &wanted(adapter.limits(), limits),
+            &adapter.limits(),
+        ),
     }
 }
 
@@ -39,17 +43,16 @@ fn backend(backend: wgpu::Backend) -> &'static str {
     }
 }
 
-fn unusable(adapter: &wgpu::Adapter, limits: Limits) -> Option<String> {
-    let flags = adapter.get_downlevel_capabilities().flags;
+/// Why an adapter cannot be used that has these flags and limits, of which `wanted` are asked for.
+fn lacks(flags: wgpu::DownlevelFlags, wanted: &wgpu::Limits, has: &wgpu::Limits) -> Option<String> {
     if !flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS) {
         return Some("it cannot run compute shaders".to_owned());
     }
-    let wanted = wanted(adapter, limits);
     let mut lacking = None;
     let mut note = |name: &'static str, wanted: u64, has: u64| {
         lacking.get_or_insert_with(|| format!("it allows {name} of {has} only, and {wanted} is asked for"));
     };
-    wanted.check_limits_with_fail_fn(&adapter.limits(), true, &mut note);
+    wanted.check_limits_with_fail_fn(has, true, &mut note);
     let short = |name: &str, has: u32, least: u32| (has < least).then(|| format!("it allows {name} of {has} only"));
     lacking
         .or_else(|| short("workgroups", wanted.max_compute_invocations_per_workgroup, crate::wgsl::GROUP))
@@ -57,10 +60,10 @@ fn unusable(adapter: &wgpu::Adapter, limits: Limits) -> Option<String> {
         .or_else(|| short("storage buffers per stage", wanted.max_storage_buffers_per_shader_stage, 4))
 }
 
-/// The limits to ask for.
-pub(crate) fn wanted(adapter: &wgpu::Adapter, limits: Limits) -> wgpu::Limits {
+/// The limits to ask for, of an adapter that has these.
+pub(crate) fn wanted(has: wgpu::Limits, limits: Limits) -> wgpu::Limits {
     match limits {
-        Limits::Adapter => adapter.limits(),
+        Limits::Adapter => has,
         Limits::WebGpuDefault => wgpu::Limits::defaults(),
     }
 }
@@ -71,7 +74,8 @@ pub(crate) fn features(adapter: &wgpu::Adapter, options: &WgpuOptions) -> wgpu::
     let marks = if options.timestamps { marks } else { wgpu::Features::empty() };
     let kept = if options.kept.is_some() { wgpu::Features::PIPELINE_CACHE } else { wgpu::Features::empty() };
     let cores = if has_cores(adapter) { CORES } else { wgpu::Features::empty() };
-    ((marks | kept) & adapter.features()) | cores
+    let shared = crate::shared::feature(adapter, options);
+    ((marks | kept | shared) & adapter.features()) | cores
 }
 
 /// What products by cooperative matrices need.
@@ -122,5 +126,30 @@ pub(crate) fn shaping(limits: &wgpu::Limits, features: wgpu::Features, is_terse:
         row_groups: limits.max_compute_workgroups_per_dimension.into(),
         is_terse,
         is_cooperative: features.contains(CORES) && limits.max_compute_workgroup_storage_size >= CORES_MEMORY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_adapter_that_lacks_something_says_what() {
+        let all = wgpu::DownlevelFlags::all();
+        let ample = wgpu::Limits::defaults();
+        assert_eq!(lacks(all, &ample, &ample), None);
+        let check = |flags, wanted: &wgpu::Limits, has: &wgpu::Limits, words: &str| {
+            let why = lacks(flags, wanted, has).unwrap_or_default();
+            assert!(why.contains(words), "{words}: {why}");
+        };
+        // As drivers of OpenGL before 4.3 and of OpenGL ES before 3.1 are found.
+        check(all - wgpu::DownlevelFlags::COMPUTE_SHADERS, &ample, &ample, "compute shaders");
+        let narrow = wgpu::Limits { max_storage_buffers_per_shader_stage: 3, ..ample.clone() };
+        check(all, &ample, &narrow, "max_storage_buffers_per_shader_stage of 3 only, and 8 is asked for");
+        check(all, &narrow, &narrow, "storage buffers per stage of 3 only");
+        let few = wgpu::Limits { max_compute_invocations_per_workgroup: 128, ..ample.clone() };
+        check(all, &few, &few, "workgroups of 128 only");
+        let little = wgpu::Limits { max_compute_workgroup_storage_size: 8 << 10, ..ample.clone() };
+        check(all, &little, &little, "workgroup memory of 8192 only");
     }
 }

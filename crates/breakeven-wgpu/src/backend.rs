@@ -43,6 +43,10 @@ pub struct WgpuOptions {
     pub pool_bytes: Option<u64>,
     /// How long it keeps what nobody asks for, as long as anything is done on the device.
     pub pool_age: Duration,
+    /// Whether the host writes and reads the device's own memory where it lies, where both share it, instead of copies by the device.
+    /// Where this is not said, if that changes nothing for the device and the host caches that memory, as Vulkan tells: so for drivers
+    /// that compile for the processor. Never on a card.
+    pub in_place: Option<bool>,
     /// Bytes from which on what was read is not copied but lent: the memory that the device wrote is handed out, and comes back
     /// when nobody looks at it any more.
     pub lend_from: u64,
@@ -79,6 +83,7 @@ impl Default for WgpuOptions {
             in_flight_submissions: 256,
             pool_bytes: None,
             pool_age: Duration::from_mins(1),
+            in_place: None,
             // A copy of so many takes about as long as lending them costs on both ends, and memory that others hold is memory
             // that the next read has to do without.
             lend_from: 64 << 10,

@@ -17,6 +17,8 @@ pub struct Counters {
     pub uploads: u64,
     /// Copies to the host.
     pub reads: u64,
+    /// Of both, those that the device copied nothing for: its own memory was written or read by the host.
+    pub in_place: u64,
     /// Reads whose bytes were lent where they lie.
     pub lent: u64,
     /// Bytes that are lent now.
@@ -50,6 +52,7 @@ pub(crate) struct Counts {
     pub dispatches: AtomicU64,
     pub uploads: AtomicU64,
     pub reads: AtomicU64,
+    pub in_place: AtomicU64,
     pub lent: AtomicU64,
     pub staging: AtomicU64,
     pub pipelines: AtomicU64,
@@ -68,6 +71,7 @@ impl Counts {
             dispatches: self.dispatches.load(Relaxed),
             uploads: self.uploads.load(Relaxed),
             reads: self.reads.load(Relaxed),
+            in_place: self.in_place.load(Relaxed),
             lent: self.lent.load(Relaxed),
             lent_bytes: staging.loans.bytes(),
             staging: self.staging.load(Relaxed),

@@ -16,6 +16,7 @@ use breakeven_ir::{Caps, Kernel, Unsupported};
 use crate::backend::WgpuOptions;
 use crate::errors::{lock, panic_text, ready};
 use crate::flight::Flight;
+use crate::in_place;
 use crate::kernels::{launch_of, lowers, plan};
 use crate::memory::{Gpu, WgpuMemory};
 use crate::pipeline::Pipelines;
@@ -55,7 +56,7 @@ impl WgpuDevice {
             label: Some("breakeven"),
             required_features: features,
             experimental_features,
-            required_limits: adapter::wanted(adapter, options.limits),
+            required_limits: adapter::wanted(adapter.limits(), options.limits),
             memory_hints: wgpu::MemoryHints::Performance,
             ..Default::default()
         };
@@ -99,6 +100,11 @@ impl WgpuDevice {
         Ok(plan.dispatches.into_iter().map(|d| d.text).collect())
     }
 
+    /// The WGSL text of each dispatch that `segment` becomes, in which launches may share one.
+    pub fn texts_of(&self, segment: &Segment) -> Result<Vec<String>> {
+        WgpuPrepared::texts(&self.gpu, segment)
+    }
+
     /// Asks the driver what has ended and settles that; never blocks on the device.
     fn progress(&self, ask: wgpu::PollType) -> Result<std::result::Result<wgpu::PollStatus, wgpu::PollError>> {
         let asked = if lock(&self.flight).pending() == 0 || self.gpu.verdict.check().is_err() {
@@ -138,6 +144,8 @@ impl WgpuDevice {
 
     fn admit(&self, bytes: u64) -> Result<()> {
         self.gpu.verdict.check()?;
+        // Where nothing was on its way that could be told of it, whoever comes next is.
+        self.gpu.verdict.take_untold().map_or(Ok(()), Err)?;
         let options = &self.gpu.options;
         let is_full = || {
             let flight = lock(&self.flight);
@@ -159,6 +167,20 @@ impl WgpuDevice {
         self.admit(part.end - part.start)?;
         let submission = read(&self.gpu, buffer, part, cell)?;
         Ok(lock(&self.flight).start(submission))
+    }
+
+    /// Copies what a buffer holds from where it lies; false where that cannot be done at once.
+    fn read_in_place(&self, buffer: &Buffer, to: &mut [u8]) -> Result<bool> {
+        let memory = buffer.memory::<WgpuMemory>().filter(|memory| memory.is_of(&self.gpu));
+        // wgpu makes what a shader wrote known to the device alone, and not to the host: software drivers do not tell them apart.
+        let is_seen = self.gpu.is_shared && self.info.kind == DeviceKind::Software;
+        let Some(memory) = memory.filter(|_| is_seen && to.len() as u64 <= buffer.bytes()) else {
+            return Ok(false);
+        };
+        // Work that has ended holds it until somebody asks.
+        drop(self.progress(wgpu::PollType::Poll)?);
+        self.gpu.verdict.take_untold().map_or(Ok(()), Err)?;
+        in_place::read(&self.gpu, memory.raw(), to)
     }
 
     /// Waits for unfinished work as long as the options say; true where none is left.
@@ -205,7 +227,11 @@ impl Device for WgpuDevice {
     }
 
     fn prepare(&self, segment: &Segment) -> Result<Arc<dyn Prepared>> {
-        Ok(Arc::new(WgpuPrepared::new(&self.gpu, &self.pipelines, segment)?))
+        self.prepare_while(segment, &|| true)
+    }
+
+    fn prepare_while(&self, segment: &Segment, is_wanted: &(dyn Fn() -> bool + Sync)) -> Result<Arc<dyn Prepared>> {
+        Ok(Arc::new(WgpuPrepared::new(&self.gpu, &self.pipelines, segment, is_wanted)?))
     }
 
     fn compiles(&self, segment: &Segment) -> bool {
@@ -285,8 +311,11 @@ impl Device for WgpuDevice {
     }
 
     fn read_into(&self, buffer: &Buffer, to: &mut [u8], deadline: Deadline) -> Option<Result<()>> {
-        let is_worth_it = to.len() as u64 > self.gpu.options.chunk_bytes;
-        is_worth_it.then(|| read_into(self, buffer, to, deadline))
+        match self.read_in_place(buffer, to) {
+            Ok(false) if to.len() as u64 <= self.gpu.options.chunk_bytes => None,
+            Ok(false) => Some(read_into(self, buffer, to, deadline)),
+            done => Some(done.map(drop)),
+        }
     }
 
     fn memory(&self) -> Memory {

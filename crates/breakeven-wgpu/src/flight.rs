@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use breakeven_device::{Buffer, DeviceError, HostMemory, ReadCell, Status, Ticket, Timing};
+use breakeven_device::{DeviceError, HostMemory, ReadCell, Status, Ticket, Timing};
 
+use crate::hold::Held;
 use crate::memory::Gpu;
 use crate::staging::Clock;
 use crate::tape::Tape;
@@ -16,6 +17,8 @@ use crate::tape::Tape;
 pub(crate) struct Marks {
     left: AtomicUsize,
     failed: AtomicBool,
+    /// Errors that no call had raised before it was begun.
+    errors: u64,
     /// Those of the submission that this one is a part of, which waits for and fails with its parts.
     whole: Option<Arc<Marks>>,
 }
@@ -28,9 +31,23 @@ pub(crate) struct Mark {
 }
 
 impl Marks {
+    /// Those of a submission that is about to be begun.
+    pub fn new(gpu: &Gpu) -> Arc<Marks> {
+        Arc::new(Marks { errors: gpu.verdict.errors(), ..Marks::default() })
+    }
+
     /// Those of a part of `whole`.
     pub fn of_part(whole: &Arc<Marks>) -> Arc<Marks> {
-        Arc::new(Marks { whole: Some(whole.clone()), ..Marks::default() })
+        Arc::new(Marks { whole: Some(whole.clone()), errors: whole.errors, ..Marks::default() })
+    }
+
+    /// An error that no call raised while it was on its way. Nobody is told by a part: its whole fails with it.
+    fn uncaptured(&self, gpu: &Gpu) -> Option<DeviceError> {
+        let said = gpu.verdict.since(self.errors);
+        if said.is_some() && self.whole.is_none() {
+            gpu.verdict.take_untold();
+        }
+        said
     }
 
     /// One more callback to wait for.
@@ -79,7 +96,7 @@ pub(crate) struct Submission {
     pub bytes: u64,
     pub load: Load,
     /// Buffers it works on, which stay reserved until then.
-    pub held: Vec<Buffer>,
+    pub held: Held,
 }
 
 /// Host-visible memory of a submission.
@@ -177,7 +194,7 @@ impl Flight {
     }
 
     /// A submission ended; gives its buffers to be dropped outside of any lock.
-    pub fn end(&mut self, id: u64, result: Result<Timing, DeviceError>) -> Vec<Buffer> {
+    pub fn end(&mut self, id: u64, result: Result<Timing, DeviceError>) -> Held {
         let held = self.pending.remove(&id).map(|s| {
             self.bytes -= s.bytes;
             s.held
@@ -213,7 +230,7 @@ impl Flight {
 pub(crate) struct Landed {
     load: Load,
     timing: Timing,
-    failed: bool,
+    marks: Arc<Marks>,
 }
 
 impl Submission {
@@ -225,18 +242,18 @@ impl Submission {
     fn land(&mut self) -> Landed {
         let timing = self.timing;
         self.timing.read = Duration::MAX;
-        Landed { load: std::mem::take(&mut self.load), timing, failed: self.marks.failed.load(SeqCst) }
+        Landed { load: std::mem::take(&mut self.load), timing, marks: self.marks.clone() }
     }
 }
 
 impl Landed {
     /// Fills the reads and gives host-visible memory back.
     pub fn settle(self, gpu: &Arc<Gpu>) -> Result<Timing, DeviceError> {
-        if self.failed {
+        let said = self.marks.uncaptured(gpu);
+        if self.marks.failed.load(SeqCst) || said.is_some() {
             gpu.staging.forget(&self.load);
             gpu.verdict.check()?;
-            let error = gpu.verdict.take_uncaptured();
-            return Err(error.unwrap_or_else(|| DeviceError::Lost { reason: "the driver dropped a submission".into() }));
+            return Err(said.unwrap_or_else(|| DeviceError::Lost { reason: "the driver dropped a submission".into() }));
         }
         let start = Instant::now();
         for Staged { bytes, buffer, .. } in self.load.uploads {
@@ -246,7 +263,7 @@ impl Landed {
         }
         let mut timing = self.timing;
         if let Some(clock) = self.load.clock {
-            timing.kernel = clock.read(gpu.queue.get_timestamp_period());
+            timing.kernel = clock.read(gpu.queue.get_timestamp_period(), gpu.now());
             gpu.staging.put_clock(clock);
         }
         let tape = self.load.tape.as_deref();

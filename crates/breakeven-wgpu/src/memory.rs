@@ -12,6 +12,7 @@ use crate::backend::WgpuOptions;
 use crate::budget::{Budget, pool_bytes};
 use crate::counters::Counts;
 use crate::errors::{Verdict, guarded, lock};
+use crate::in_place;
 use crate::kept::DriverCache;
 use crate::kernels::Shaping;
 use crate::staging::Staging;
@@ -28,6 +29,8 @@ pub(crate) struct Gpu {
     kind: DeviceKind,
     /// Its calls stand in line for one context, as OpenGL's do, where wgpu gives up on whoever waits for longer than six seconds.
     pub has_one_context: bool,
+    /// Its own buffers can be mapped.
+    pub is_shared: bool,
     pub options: WgpuOptions,
     pub verdict: Verdict,
     pub counts: Counts,
@@ -47,6 +50,8 @@ pub(crate) struct Gpu {
 pub(crate) struct Raw {
     pub id: u64,
     pub buffer: wgpu::Buffer,
+    /// How often submissions hold it.
+    pub uses: Mutex<usize>,
 }
 
 /// Memory behind a [`Buffer`] of this device; goes back to the pool when the last holder lets go.
@@ -73,6 +78,7 @@ impl Gpu {
             limits: device.limits(),
             kind,
             has_one_context: about.backend == wgpu::Backend::Gl,
+            is_shared: device.features().contains(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS),
             queue: ManuallyDrop::new(queue),
             device: ManuallyDrop::new(device),
             cache,
@@ -125,8 +131,7 @@ impl Gpu {
             None => self.create(bytes)?,
         };
         if self.options.poison {
-            let nan = vec![0xFF; raw.buffer.size() as usize];
-            self.guarded(|| self.queue.write_buffer(&raw.buffer, 0, &nan))?;
+            self.poison(&raw)?;
         }
         Ok(Buffer::new(WgpuMemory { gpu: self.clone(), raw: Some(raw), bytes }, bytes))
     }
@@ -139,9 +144,18 @@ impl Gpu {
             self.trim(Duration::ZERO);
         }
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-        let buffer = self.create_buffer(bytes, usage, false)?;
+        let mapped = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::MAP_WRITE;
+        let buffer = self.create_buffer(bytes, if self.is_shared { usage | mapped } else { usage }, false)?;
         lock(&self.pool).made(bytes);
-        Ok(Raw { id: self.ids.fetch_add(1, Relaxed), buffer })
+        Ok(Raw { id: self.ids.fetch_add(1, Relaxed), buffer, uses: Mutex::default() })
+    }
+
+    fn poison(&self, raw: &Raw) -> Result<()> {
+        let nan = vec![0xFF; raw.buffer.size() as usize];
+        if in_place::fill(self, raw, &nan)? {
+            return Ok(());
+        }
+        self.guarded(|| self.queue.write_buffer(&raw.buffer, 0, &nan))
     }
 
     /// A new buffer for `bytes`. When memory runs out, the pools are emptied and it is tried once more.
@@ -213,6 +227,11 @@ impl WgpuMemory {
     /// The driver's buffer.
     pub fn raw(&self) -> &Raw {
         self.raw.as_ref().expect("memory is taken out only when it is dropped")
+    }
+
+    /// How often submissions hold it, where anybody asks: bytes may be written and read in place.
+    pub fn uses(&self) -> Option<&Mutex<usize>> {
+        self.gpu.is_shared.then(|| &self.raw().uses)
     }
 
     /// True when it is memory of this very device.

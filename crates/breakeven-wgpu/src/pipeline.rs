@@ -85,14 +85,17 @@ impl Pipelines {
     }
 }
 
+/// Whether anybody still wants what is compiled.
+pub(crate) type Wanted<'a> = &'a (dyn Fn() -> bool + Sync);
+
 /// Compilers that run side by side.
 const COMPILERS: usize = 8;
 
 impl Pipelines {
-    /// Compiles what is not known of `dispatches`, side by side: a driver takes up to 200 ms for one. Whoever asks for these then holds
-    /// what this gives meanwhile, so that they do not go for each other. Where all calls stand in line, those that wait would be given up
-    /// on, with the device, and so nothing is compiled here.
-    pub fn warm(&self, gpu: &Gpu, dispatches: &[&Dispatch]) -> Result<Vec<Arc<Pipeline>>> {
+    /// Compiles what is not known of `dispatches`, side by side and for as long as that is wanted: a driver takes up to 200 ms for one.
+    /// Whoever asks for these then holds what this gives meanwhile, so that they do not go for each other. Where all calls stand in line,
+    /// those that wait would be given up on, with the device, and so nothing is compiled here.
+    pub fn warm(&self, gpu: &Gpu, dispatches: &[&Dispatch], is_wanted: Wanted<'_>) -> Result<Vec<Arc<Pipeline>>> {
         let (mut held, mut missing): (Vec<Arc<Pipeline>>, Vec<&Dispatch>) = (Vec::new(), Vec::new());
         for dispatch in dispatches {
             if missing.iter().any(|m| m.text == dispatch.text) {
@@ -103,12 +106,14 @@ impl Pipelines {
                 None => missing.push(dispatch),
             }
         }
+        let get =
+            |dispatch: &&Dispatch| if is_wanted() { self.get(gpu, dispatch) } else { Err(DeviceError::Cancelled) };
         if missing.len() < 2 || gpu.has_one_context {
             return Ok(held);
         }
         let part = missing.len().div_ceil(COMPILERS);
         std::thread::scope(|scope| {
-            let compile = |part: &[&Dispatch]| part.iter().map(|d| self.get(gpu, d)).collect::<Result<Vec<_>>>();
+            let compile = |part: &[&Dispatch]| part.iter().map(get).collect::<Result<Vec<_>>>();
             let workers: Vec<_> = missing.chunks(part).map(|part| scope.spawn(move || compile(part))).collect();
             for worker in workers {
                 let panicked =

@@ -9,7 +9,7 @@ use crate::counters::{count, count_all};
 use crate::errors::lock;
 use crate::kernels::{Dispatch, Planned, Shaping, plan_all};
 use crate::memory::{Gpu, Raw};
-use crate::pipeline::{Pipeline, Pipelines};
+use crate::pipeline::{Pipeline, Pipelines, Wanted};
 use crate::wgsl::{Bound, Place};
 
 /// A segment with its pipelines, its arguments in device memory, and the bind groups of the buffers it saw last.
@@ -82,11 +82,11 @@ pub(crate) struct Ready {
 const REMEMBERED: usize = 8;
 
 impl WgpuPrepared {
-    /// Compiles every launch of `segment`.
-    pub fn new(gpu: &Gpu, pipelines: &Pipelines, segment: &Segment) -> Result<WgpuPrepared> {
+    /// Compiles every launch of `segment`, for as long as that is wanted.
+    pub fn new(gpu: &Gpu, pipelines: &Pipelines, segment: &Segment, is_wanted: Wanted<'_>) -> Result<WgpuPrepared> {
         let segment = &widened(segment);
         let parts = planned(segment, &gpu.shaping())?;
-        let held = pipelines.warm(gpu, &parts.iter().flat_map(Part::dispatches).collect::<Vec<_>>())?;
+        let held = pipelines.warm(gpu, &parts.iter().flat_map(Part::dispatches).collect::<Vec<_>>(), is_wanted)?;
         let (mut steps, mut words, mut scratch) = (Vec::new(), Vec::new(), 0);
         for part in &parts {
             match part {
@@ -108,6 +108,13 @@ impl WgpuPrepared {
             groups: Mutex::default(),
             merged: Mutex::default(),
         })
+    }
+
+    /// The text of each dispatch that `segment` becomes.
+    pub fn texts(gpu: &Gpu, segment: &Segment) -> Result<Vec<String>> {
+        let segment = &widened(segment);
+        let parts = planned(segment, &gpu.shaping())?;
+        Ok(parts.iter().flat_map(Part::dispatches).map(|dispatch| dispatch.text.clone()).collect())
     }
 
     /// Whether a pipeline of `segment` has to be compiled. What cannot be planned is refused without that.
@@ -165,7 +172,7 @@ impl WgpuPrepared {
             return Ok(known.clone());
         }
         let steps = self.segment.steps.iter().map(|step| renamed(step, &slot)).collect();
-        let made = Arc::new(WgpuPrepared::new(gpu, pipelines, &Segment { steps })?);
+        let made = Arc::new(WgpuPrepared::new(gpu, pipelines, &Segment { steps }, &|| true)?);
         let mut merged = lock(&self.merged);
         if merged.len() == REMEMBERED {
             merged.remove(0);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use breakeven_device::{DeviceError, HostBytes, HostMemory, Pool, PoolClass, PoolCounters, Result};
+use breakeven_device::{DeviceError, HostBytes, HostMemory, Pool, PoolClass, PoolCounters, Result, Timing};
 
 use crate::backend::WgpuOptions;
 use crate::counters::count;
@@ -28,6 +28,8 @@ pub(crate) struct Staging {
 #[derive(Debug)]
 pub(crate) struct Clock {
     marks: u32,
+    /// When it was taken: what it measures came after.
+    taken: Duration,
     pub queries: wgpu::QuerySet,
     pub resolve: wgpu::Buffer,
     pub read: wgpu::Buffer,
@@ -133,7 +135,8 @@ impl Staging {
             return None;
         }
         let waiting = lock(&self.clocks).pop();
-        waiting.or_else(|| gpu.guarded(|| make_clock(&gpu.device, 2)).ok())
+        let clock = waiting.or_else(|| gpu.guarded(|| make_clock(&gpu.device, 2)).ok());
+        clock.map(|clock| Clock { taken: gpu.now(), ..clock })
     }
 
     /// Takes back a clock whose memory is not mapped.
@@ -150,9 +153,10 @@ impl Staging {
     }
 }
 
-fn write(gpu: &Gpu, bytes: &[u8], buffer: &wgpu::Buffer) -> Result<()> {
+/// Copies into mapped memory.
+pub(crate) fn write(gpu: &Gpu, bytes: &[u8], buffer: &wgpu::Buffer) -> Result<()> {
     let range = buffer.slice(..bytes.len().next_multiple_of(16) as u64).get_mapped_range_mut();
-    let mut view = range.map_err(|e| DeviceError::Driver(format!("staging memory cannot be written: {e}")))?;
+    let mut view = range.map_err(|e| DeviceError::Driver(format!("mapped memory cannot be written: {e}")))?;
     let place = view.slice(..bytes.len()).as_raw_element_ptr();
     // SAFETY: so many bytes are mapped there for as long as the view lives, wgpu has set them once, and it gives nobody else a
     // view of them meanwhile.
@@ -170,6 +174,7 @@ pub(crate) fn make_clock(device: &wgpu::Device, marks: u32) -> Clock {
     let kind = wgpu::QueryType::Timestamp;
     Clock {
         marks,
+        taken: Duration::ZERO,
         queries: device.create_query_set(&wgpu::QuerySetDescriptor { label: None, ty: kind, count: marks }),
         resolve: buffer(wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC),
         read: buffer(wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST),
@@ -192,11 +197,10 @@ impl Clock {
         Some(marks)
     }
 
-    /// Time between two marks; `None` when the device measured nonsense.
-    pub fn read(&self, period: f32) -> Option<Duration> {
+    /// Time between its two marks, which were made by `now`; `None` when the device measured nonsense.
+    pub fn read(&self, period: f32, now: Duration) -> Option<Duration> {
         let marks = self.marks()?;
-        let ticks = marks.get(1)?.checked_sub(*marks.first()?)?;
-        let nanoseconds = ticks as f64 * f64::from(period);
-        (nanoseconds > 0.0).then(|| Duration::from_nanos(nanoseconds as u64))
+        let pair = (*marks.first()?, *marks.get(1)?);
+        Timing::between(pair, f64::from(period), now.saturating_sub(self.taken))
     }
 }

@@ -8,6 +8,8 @@ use breakeven_device::{Activity, Binding, Buffer, DeviceError, ReadCell, Recorde
 
 use crate::counters::count;
 use crate::flight::{Load, Marks, Staged, Submission};
+use crate::hold::Held;
+use crate::in_place::{self, Upload};
 use crate::memory::{Gpu, Raw, WgpuMemory};
 use crate::pieces::{Piece, parts};
 use crate::prepared::{Groups, Ready, Step, WgpuPrepared};
@@ -55,13 +57,18 @@ pub(crate) fn submit(
     let raws = raws(gpu, binding, work.slots)?;
     let scratch = if work.scratch > 0 { Some(gpu.alloc(work.scratch)?) } else { None };
     let scratch_raw = scratch.as_ref().and_then(|b| b.memory::<WgpuMemory>()).map(WgpuMemory::raw);
-    let held: Vec<Buffer> = binding.buffers.iter().cloned().chain(scratch.clone()).collect();
+    let held = Held::new(binding.buffers.iter().cloned().chain(scratch.clone()).collect());
     let leading = leading(work, binding)?;
     let (first, steps) = work.steps.split_at(leading.len());
-    let mut parts = parts(leading.into_iter(), gpu.options.chunk_bytes);
     let eyes = Eyes { recorder: binding.recorder.as_ref(), leading: first };
+    let (whole, mut timing, mut bytes) = (Marks::new(gpu), Timing::default(), link_bytes(work, binding));
+    let start = Instant::now();
+    let all = total(&leading);
+    let leading = in_place::write(gpu, &raws, leading, |upload, act| eyes.watch(gpu, upload, act))?;
+    timing.upload += start.elapsed();
+    bytes -= all - total(&leading);
+    let mut parts = parts(leading.into_iter(), gpu.options.chunk_bytes);
     let last = parts.pop().unwrap_or_default();
-    let (whole, mut timing, mut bytes) = (Arc::new(Marks::default()), Timing::default(), link_bytes(work, binding));
     for part in &parts {
         let start = Instant::now();
         let (load, moved) = (stage(gpu, part, &eyes)?, part.iter().map(|p| p.bytes.len() as u64).sum());
@@ -88,21 +95,26 @@ pub(crate) fn submit(
 pub(crate) fn read(gpu: &Arc<Gpu>, buffer: &Buffer, part: Range<u64>, cell: &ReadCell) -> Result<Submission> {
     let binding = Binding { buffers: vec![buffer.clone()], ..Binding::default() };
     let raw = raws(gpu, &binding, 1)?[0];
-    let (start, bytes, marks) = (Instant::now(), part.end - part.start, Arc::default());
+    let held = Held::new(binding.buffers.clone());
+    let (start, bytes, marks) = (Instant::now(), part.end - part.start, Marks::new(gpu));
     let staging = gpu.staging.for_read(gpu, bytes)?;
     let load = Load { reads: vec![(cell.clone(), bytes, Some(staging.clone()))], ..Load::default() };
     let index = send(gpu, &load, &marks, |encoder| copy(encoder, (&raw.buffer, part.start), (&staging, 0), bytes))?;
     let timing = Timing { dispatch: Some(start.elapsed()), ..Timing::default() };
-    Ok(Submission { index, marks, timing, bytes, load, held: binding.buffers })
+    Ok(Submission { index, marks, timing, bytes, load, held })
 }
 
 /// Slots and bytes of the uploads that come before everything else.
-fn leading<'a>(work: &WgpuPrepared, binding: &'a Binding) -> Result<Vec<(usize, &'a [u8])>> {
+fn leading<'a>(work: &WgpuPrepared, binding: &'a Binding) -> Result<Vec<Upload<'a>>> {
     let uploads = work.steps.iter().map_while(|s| match s {
         Step::Upload { upload, slot, .. } => Some((*slot, *upload)),
         _ => None,
     });
     uploads.map(|(slot, upload)| Ok((slot, uploaded(binding, upload)?))).collect()
+}
+
+fn total(uploads: &[Upload<'_>]) -> u64 {
+    uploads.iter().map(|(_, bytes)| bytes.len() as u64).sum()
 }
 
 fn uploaded(binding: &Binding, upload: usize) -> Result<&[u8]> {
@@ -128,15 +140,16 @@ impl<'a> Eyes<'a> {
         };
         self.recorder.zip(self.recorder.and_then(|_| self.leading.iter().find_map(step)))
     }
+
+    fn watch<T>(&self, gpu: &Gpu, (slot, bytes): Upload<'_>, act: impl FnOnce() -> T) -> T {
+        watch(gpu, self.on(slot), (Activity::Upload, bytes.len() as u64), act)
+    }
 }
 
 /// Copies pieces into staging memory.
 fn stage(gpu: &Gpu, pieces: &[Piece<'_>], eyes: &Eyes<'_>) -> Result<Load> {
     let mut load = Load::default();
-    let mut add = |piece: &Piece<'_>| {
-        let what = (Activity::Upload, piece.bytes.len() as u64);
-        watch(gpu, eyes.on(piece.slot), what, || add_piece(gpu, &mut load, piece))
-    };
+    let mut add = |piece: &Piece<'_>| eyes.watch(gpu, (piece.slot, piece.bytes), || add_piece(gpu, &mut load, piece));
     pieces.iter().try_for_each(&mut add).inspect_err(|_| gpu.staging.forget(&load))?;
     Ok(load)
 }

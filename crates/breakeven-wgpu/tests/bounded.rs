@@ -2,9 +2,10 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use breakeven_device::{Binding, Deadline, Device, HostBytes, Lane, ReadCell, Segment, SegmentStep};
+use breakeven_device::{Binding, Deadline, Device, DeviceError, HostBytes, Lane, ReadCell, Segment, SegmentStep};
 use breakeven_ir::{DType, ExprBuilder, Kernel, Launch, Map, Row};
 use breakeven_wgpu::{KeptPipelines, WgpuBackend, WgpuDevice, WgpuOptions};
 use common::{alloc, options};
@@ -117,6 +118,31 @@ fn one_segment_may_need_more_pipelines_than_are_kept() {
         drop(work);
         check(&device, 6);
         assert_eq!(device.counters().pipelines_kept, 2);
+    }
+}
+
+/// Whoever wanted it may be gone before the last of many is compiled.
+#[test]
+fn what_nobody_wants_any_more_is_not_compiled_to_its_end() {
+    for device in devices(&options(breakeven_wgpu::Limits::Adapter)) {
+        let launch = |nth: usize| {
+            let launch = Launch { kernel: kernel(nth), inputs: vec![0], outputs: vec![nth + 1], workspace: None };
+            SegmentStep::Launch(Box::new(launch))
+        };
+        let all = Segment { steps: (0..40).map(launch).collect() };
+        let cancelled = |is_wanted: &(dyn Fn() -> bool + Sync)| {
+            let made = device.prepare_while(&all, is_wanted);
+            assert!(matches!(made, Err(DeviceError::Cancelled)), "{made:?}");
+        };
+        cancelled(&|| false);
+        assert_eq!(device.counters().pipelines, 0);
+        let asked = AtomicUsize::new(0);
+        cancelled(&|| asked.fetch_add(1, Relaxed) < 4);
+        let made = device.counters().pipelines;
+        assert!((1..=4).contains(&made), "{made} of 40");
+        assert!(device.prepare_while(&all, &|| true).is_ok());
+        assert_eq!(device.counters().pipelines, 40);
+        assert!(device.prepare_while(&all, &|| false).is_ok(), "nothing is left to compile");
     }
 }
 

@@ -14,7 +14,8 @@ const BYTES: usize = 100_000;
 
 /// Every software adapter, lending what `lend_from` and `lent_bytes` say.
 fn devices(lend_from: u64, lent_bytes: u64) -> Vec<WgpuDevice> {
-    let backend = WgpuBackend::new(WgpuOptions { lend_from, lent_bytes, ..options(Limits::Adapter) });
+    let backend =
+        WgpuBackend::new(WgpuOptions { lend_from, lent_bytes, in_place: Some(false), ..options(Limits::Adapter) });
     backend.software_adapters().into_iter().map(|i| backend.open_device(i).unwrap()).collect()
 }
 

@@ -21,7 +21,7 @@ const BYTES: u64 = 4 * ELEMENTS as u64;
 const PIECES: u64 = BYTES.div_ceil(CHUNK);
 
 fn devices(more: &WgpuOptions) -> Vec<WgpuDevice> {
-    let backend = WgpuBackend::new(WgpuOptions { chunk_bytes: CHUNK, ..more.clone() });
+    let backend = WgpuBackend::new(WgpuOptions { chunk_bytes: CHUNK, in_place: Some(false), ..more.clone() });
     backend.software_adapters().into_iter().map(|i| backend.open_device(i).unwrap()).collect()
 }
 

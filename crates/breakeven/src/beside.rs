@@ -10,8 +10,11 @@ use crate::devices::Devices;
 /// Threads for each device that nobody needs to have: a compiler uses several itself, and one that hangs should not gather them.
 const MOST: usize = 4;
 
-/// Something to compile.
-pub(crate) type Task = Box<dyn FnOnce() + Send>;
+/// Whether anybody still wants what is compiled.
+pub(crate) type IsWanted<'a> = &'a (dyn Fn() -> bool + Sync);
+
+/// Something to compile, for as long as it is wanted.
+pub(crate) type Task = Box<dyn FnOnce(IsWanted<'_>) + Send>;
 
 /// The devices that are compiled for now, each as often as there are threads at it.
 #[derive(Debug, Default)]
@@ -20,27 +23,33 @@ pub(crate) struct Beside {
     ended: Condvar,
 }
 
-/// A thread at a device until this is dropped. It does not keep the engine alive.
-struct Stay(Weak<Devices>, DeviceId);
+/// Room for a thread at a device, until this is dropped. It does not keep the engine alive.
+pub(crate) struct Room(Weak<Devices>, DeviceId);
 
 impl Devices {
-    /// Does `task` for a device on a thread of the engine's own, which the end of the engine waits for. It is given back where enough are
-    /// at that device and it is not `needed`, where the system refuses a thread, and once the engine is gone.
-    pub fn beside(self: &Arc<Devices>, device: DeviceId, needed: bool, task: Task) -> Result<(), Task> {
-        if !self.is_wanted() || !self.beside.enter(device, needed) {
-            return Err(task);
-        }
+    /// Room for one more thread that compiles for `device`, which the end of the engine waits for. None where enough are at that device
+    /// and it is not `needed`, and once the engine is gone.
+    pub fn room_beside(self: &Arc<Devices>, device: DeviceId, needed: bool) -> Option<Room> {
+        let has_room = self.is_wanted() && self.beside.enter(device, needed);
+        has_room.then(|| Room(Arc::downgrade(self), device))
+    }
+}
+
+impl Room {
+    /// Does `task` on a thread of the engine's own; it is given back where the system refuses one, or the engine is gone.
+    pub fn begin(self, task: Task) -> Result<(), Task> {
+        let Some(devices) = self.0.upgrade() else { return Err(task) };
         // A thread that is refused takes what it was to do with it.
         let task = Arc::new(Mutex::new(Some(task)));
-        let (taken, stay) = (task.clone(), Stay(Arc::downgrade(self), device));
+        let taken = task.clone();
         let work = move || {
-            let task = take(&taken).filter(|_| stay.0.upgrade().is_some_and(|devices| devices.is_wanted()));
-            if let Some(task) = task {
-                task();
+            let is_wanted = || self.0.upgrade().is_some_and(|devices| devices.is_wanted());
+            if let Some(task) = take(&taken).filter(|_| is_wanted()) {
+                task(&is_wanted);
             }
-            drop(stay);
+            drop(self);
         };
-        let begun = self.inside.spawn("breakeven-compile", work);
+        let begun = devices.inside.spawn("breakeven-compile", work);
         begun.is_err().then(|| take(&task)).flatten().map_or(Ok(()), Err)
     }
 }
@@ -85,7 +94,7 @@ fn take(task: &Mutex<Option<Task>>) -> Option<Task> {
     task.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-impl Drop for Stay {
+impl Drop for Room {
     fn drop(&mut self) {
         if let Some(devices) = self.0.upgrade() {
             devices.beside.leave(self.1);

@@ -10,6 +10,7 @@ use breakeven_exec::{Executable, Uncompiled};
 use breakeven_ir::{Caps, Kernel, Op, Unsupported};
 use breakeven_plan::{DeviceId, DeviceView, Machine, Plan, Policy, plan};
 
+use crate::beside::IsWanted;
 use crate::coming::{AllComing, Awaits, Compiled};
 use crate::devices::{Entry, Snapshot};
 use crate::engine::Shared;
@@ -116,16 +117,16 @@ impl Engine {
     pub(crate) fn turn(&self, planned: &Arc<Planned>, devices: &Snapshot) -> Turn {
         planned.turn(|device| {
             let (planned, devices, all) = (planned.clone(), devices.clone(), Arc::downgrade(&self.0.devices));
-            let task = move || {
+            let task = move |is_wanted: IsWanted<'_>| {
                 // A driver may panic on a thread of ours.
-                let made = catch_unwind(AssertUnwindSafe(|| rival(&devices, &planned, device)));
+                let made = catch_unwind(AssertUnwindSafe(|| rival(&devices, &planned, device, is_wanted)));
                 if made.is_err() {
                     let note = "another plan could not be tried: a driver failed while it was compiled";
                     all.upgrade().into_iter().for_each(|all| all.note(note.to_owned()));
                 }
                 planned.has_rival(made.ok().flatten());
             };
-            self.0.devices.beside(device, false, Box::new(task)).is_ok()
+            self.0.devices.room_beside(device, false).is_some_and(|room| room.begin(Box::new(task)).is_ok())
         })
     }
 
@@ -200,10 +201,10 @@ impl Plans {
 }
 
 /// The same work on one device alone, if that can be.
-fn rival(devices: &Snapshot, planned: &Planned, device: DeviceId) -> Option<Executable> {
+fn rival(devices: &Snapshot, planned: &Planned, device: DeviceId, is_wanted: IsWanted<'_>) -> Option<Executable> {
     let MadeFor { policy, .. } = &planned.made_for;
     let made_for = MadeFor { policy: Policy { probe: Some(device), ..policy.clone() }, ..planned.made_for.clone() };
-    compile_later(devices, plan_for(devices, &made_for).ok()?).ok()?.compile().ok()
+    compile_later(devices, plan_for(devices, &made_for).ok()?).ok()?.compile_while(is_wanted).ok()
 }
 
 /// Plans.

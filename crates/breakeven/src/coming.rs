@@ -41,7 +41,10 @@ pub(crate) struct Coming {
     made_for: MadeFor,
     /// Whose driver takes its time.
     device: DeviceId,
-    begun: Instant,
+    /// What nobody compiles yet.
+    waiting: Mutex<Option<Uncompiled>>,
+    /// When somebody began.
+    begun: OnceLock<Instant>,
     made: Mutex<Option<Made>>,
     ended: Condvar,
     /// Who serves meanwhile, if anybody can.
@@ -59,51 +62,67 @@ impl Engine {
     /// What `wanted` is computed by, whose graph has this fingerprint.
     pub(crate) fn compiled(&self, key: u64, wanted: &Wanted<'_>, awaits: Awaits) -> Result<Compiled, Failure> {
         if let Some(coming) = self.0.plans.coming.find(key, wanted) {
-            return self.awaited(&coming, wanted, awaits);
+            return self.begun(&coming, wanted, awaits);
         }
         let made_for = wanted.made_for();
         let uncompiled = compile_later(wanted.devices, plan_for(wanted.devices, &made_for)?)?;
         if let Some(device) = uncompiled.compiles() {
-            return self.begin(key, Coming::new(made_for, device), uncompiled, (wanted, awaits));
+            let coming = self.0.plans.coming.add(key, Coming::new(made_for, device, uncompiled));
+            self.forget_if_stale(&coming);
+            return self.begun(&coming, wanted, awaits);
         }
         let executable = uncompiled.compile().map_err(Failure::before_running)?;
         Ok(Compiled::Now(Box::new(made_for), Arc::new(executable)))
     }
 
-    /// Has it compiled beside the calls.
-    fn begin(
-        &self,
-        key: u64,
-        coming: Coming,
-        uncompiled: Uncompiled,
-        (wanted, awaits): (&Wanted<'_>, Awaits),
-    ) -> Result<Compiled, Failure> {
-        let (plans, devices) = (&self.0.plans, &self.0.devices);
-        let (coming, is_new) = plans.coming.add(key, coming);
-        if is_new {
-            let stand_in = self.stand_in(&coming, wanted, awaits);
-            let begun = devices.beside(coming.device, stand_in.is_none(), task(coming.clone(), uncompiled));
-            match (begun, stand_in) {
-                (Err(_), Some(stand_in)) => {
-                    // Too much is compiled already: the next call tries again.
-                    plans.coming.remove(&coming);
-                    return Ok(Compiled::Later(stand_in));
-                }
-                (Err(task), None) => task(),
-                (Ok(()), _) => {}
+    /// What it is computed by, once it is compiled beside the calls. Too much may be compiled already: the next call tries again then.
+    fn begun(&self, coming: &Arc<Coming>, wanted: &Wanted<'_>, awaits: Awaits) -> Result<Compiled, Failure> {
+        if coming.lock_waiting().is_some() {
+            let stand_in = self.stand_in(coming, wanted, awaits);
+            if !self.begin(coming, stand_in.is_some())
+                && let Some(stand_in) = stand_in
+            {
+                return Ok(Compiled::Later(stand_in));
             }
         }
-        // The devices may have changed while this was planned.
-        let now = devices.version();
-        if moment(wanted.devices.version) != now {
+        self.awaited(coming, wanted, awaits)
+    }
+
+    /// Has it compiled, unless somebody does; on the thread of the call where there is no other and nobody serves it meanwhile. Whether
+    /// somebody does now.
+    fn begin(&self, coming: &Arc<Coming>, is_served: bool) -> bool {
+        let mut waiting = coming.lock_waiting();
+        let room = self.0.devices.room_beside(coming.device, !is_served);
+        let Some(uncompiled) = waiting.take_if(|_| room.is_some() || !is_served) else { return waiting.is_none() };
+        drop(waiting);
+        _ = coming.begun.set(Instant::now());
+        let task = task(coming.clone(), uncompiled);
+        let refused = match room {
+            Some(room) => room.begin(task).err(),
+            None => Some(task),
+        };
+        match refused {
+            Some(_) if is_served => {
+                self.0.plans.coming.remove(coming);
+                return false;
+            }
+            Some(task) => task(&|| true),
+            None => {}
+        }
+        true
+    }
+
+    /// The devices may have changed while it was planned.
+    fn forget_if_stale(&self, coming: &Coming) {
+        let (plans, now) = (&self.0.plans, self.0.devices.version());
+        if moment(coming.made_for.version) != now {
             plans.drop_stale(now);
         }
-        self.awaited(&coming, wanted, awaits)
     }
 
     fn awaited(&self, coming: &Arc<Coming>, wanted: &Wanted<'_>, awaits: Awaits) -> Result<Compiled, Failure> {
         let (Awaits::Briefly(patience) | Awaits::It(patience)) = awaits;
-        let usual = patience.deadline_of_compiling(coming.begun.elapsed());
+        let usual = patience.deadline_of_compiling(coming.elapsed());
         let stand_in = if coming.is_made() { None } else { self.stand_in(coming, wanted, awaits) };
         let brief = |planned: &Arc<Planned>| coming.share(planned.predicted(), usual);
         match coming.wait(stand_in.as_ref().map_or(usual, brief)) {
@@ -143,15 +162,24 @@ impl Engine {
 }
 
 impl Coming {
-    fn new(made_for: MadeFor, device: DeviceId) -> Coming {
-        let (made, ended, stand_in) = (Mutex::default(), Condvar::new(), OnceLock::new());
-        Coming { made_for, device, begun: Instant::now(), made, ended, stand_in }
+    fn new(made_for: MadeFor, device: DeviceId, uncompiled: Uncompiled) -> Coming {
+        let (waiting, made, ended) = (Mutex::new(Some(uncompiled)), Mutex::default(), Condvar::new());
+        Coming { made_for, device, waiting, begun: OnceLock::new(), made, ended, stand_in: OnceLock::new() }
+    }
+
+    fn lock_waiting(&self) -> MutexGuard<'_, Option<Uncompiled>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long it has been compiled.
+    fn elapsed(&self) -> Duration {
+        self.begun.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
     /// Until when a call waits that the CPU can serve: as long as that is predicted to take from the begin of the compilation on, and so
     /// that it can still be done in time.
     fn share(&self, predicted: Duration, deadline: Deadline) -> Deadline {
-        let left = predicted.saturating_sub(self.begun.elapsed());
+        let left = predicted.saturating_sub(self.elapsed());
         Deadline::after(left.min(deadline.remaining().saturating_sub(predicted)))
     }
 
@@ -200,8 +228,8 @@ fn moves_for_good(home: &Home, outputs: usize) -> bool {
 
 fn task(coming: Arc<Coming>, uncompiled: Uncompiled) -> Task {
     let ends = Ends(coming);
-    Box::new(move || {
-        let made = uncompiled.compile().map(Arc::new);
+    Box::new(move |is_wanted| {
+        let made = uncompiled.compile_while(is_wanted).map(Arc::new);
         *ends.0.lock() = Some(made);
     })
 }
@@ -222,19 +250,19 @@ impl AllComing {
         self.lock().iter().find(is_it).map(|(_, coming)| coming.clone())
     }
 
-    /// One more, unless another thread has begun the same meanwhile. False where it had.
-    fn add(&self, key: u64, coming: Coming) -> (Arc<Coming>, bool) {
+    /// One more, unless another thread has begun the same meanwhile.
+    fn add(&self, key: u64, coming: Coming) -> Arc<Coming> {
         let mut all = self.lock();
         let is_it = |(k, known): &&(u64, Arc<Coming>)| *k == key && known.made_for == coming.made_for;
         if let Some((_, known)) = all.iter().find(is_it) {
-            return (known.clone(), false);
+            return known.clone();
         }
         let oldest = (all.len() >= KEPT).then(|| all.remove(0));
         let coming = Arc::new(coming);
         all.push((key, coming.clone()));
         drop(all);
         drop(oldest);
-        (coming, true)
+        coming
     }
 
     fn remove(&self, coming: &Arc<Coming>) {

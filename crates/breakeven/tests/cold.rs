@@ -186,6 +186,31 @@ fn an_engine_that_goes_waits_for_its_compiler_no_longer_than_it_may() {
 }
 
 #[test]
+fn an_engine_that_goes_has_no_more_compiled_than_what_was_begun() {
+    let compiler = SimCompiler::default();
+    let first = engine(&compiler);
+    let result = work(&first).softmax(0).sum(..);
+    first.run(&[&result]).unwrap();
+    assert!(is_begun(&compiler, 1));
+    let other = compiler.clone();
+    let later = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        other.release_one();
+    });
+    let begun = Instant::now();
+    drop((result, first));
+    let waited = begun.elapsed();
+    later.join().unwrap();
+    assert!(waited < Duration::from_secs(3), "until its first kernel was compiled, and not {waited:?}");
+    assert_eq!(compiler.compiled(), 1);
+    compiler.release();
+    let second = engine(&compiler);
+    second.run(&[&work(&second).softmax(0).sum(..)]).unwrap();
+    second.ready(Deadline::after(LATE)).unwrap();
+    assert!(compiler.compiled() > 1, "there was more to compile");
+}
+
+#[test]
 fn a_cpu_that_cannot_serve_leaves_it_to_what_is_compiled() {
     let compiler = SimCompiler::default();
     // No room for its result.
@@ -273,4 +298,31 @@ fn a_device_whose_compiler_hangs_holds_up_no_other() {
         assert_eq!(there, vec![2.0; n]);
     }
     hanging.release();
+}
+
+#[test]
+fn while_too_much_is_compiled_already_a_repeated_call_is_planned_once() {
+    let compiler = SimCompiler::default();
+    let engine = engine(&compiler);
+    let plan = |n: usize| {
+        let result = engine.tensor(&vec![1.0f32; n], [n]).exp();
+        let plan = engine.run(&[&result]).unwrap().plan;
+        assert!(result.to_vec::<f32>().unwrap().iter().all(|x| (x - 1.0f32.exp()).abs() < 1e-6));
+        plan
+    };
+    for nth in 1..=4 {
+        plan(N + nth);
+        assert!(is_begun(&compiler, nth));
+    }
+    let fifth = plan(N);
+    assert_eq!((fifth.decisions[0].device, fifth.decisions[0].reason), (DeviceId::HOST, Reason::Compiling));
+    for _ in 0..3 {
+        assert!(Arc::ptr_eq(&plan(N), &fifth), "it was kept");
+    }
+    assert_eq!(compiler.begun(), 4);
+    compiler.release();
+    let begun = Instant::now();
+    while plan(N).decisions[0].device != sim::GPU {
+        assert!(begun.elapsed() < LATE, "its turn came");
+    }
 }

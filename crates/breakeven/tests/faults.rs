@@ -110,6 +110,27 @@ fn a_device_that_has_no_room_left_is_not_asked() {
     assert_eq!((report.replanned.len(), report.devices_used()), (0, vec!["sim:0"]));
 }
 
+/// What nobody uses any more is given back before work goes elsewhere for want of memory.
+#[test]
+fn l09_memory_that_is_kept_for_later_makes_room() {
+    let mut options = SimOptions { keeps: true, ..SimOptions::new("small", speed()) };
+    options.caps.memory_bytes = Some(100_000);
+    let sim = Arc::new(SimDevice::new(options, &SimClock::new()));
+    let device: Arc<dyn Device> = sim.clone();
+    let builder = Engine::builder().gpus(false).no_cache().cpu_profile(hopeless());
+    let engine = builder.measured_device(device, unbeatable()).build().unwrap();
+    let mut most = 0;
+    for n in 1000..1040 {
+        let x = engine.from_vec(vec![3.0f32; n], [n]);
+        let report = engine.run(&[&(&x * 2.0)]).unwrap();
+        assert_eq!((report.devices_used(), report.replanned.len()), (vec!["sim:0"], 0), "{n}");
+        assert_eq!((x * 2.0).to_vec::<f32>().unwrap(), vec![6.0; n]);
+        most = most.max(sim.memory().pool.pooled_bytes);
+    }
+    assert!(most > 50_000, "memory was kept: {most}");
+    assert!(sim.submits() >= 40);
+}
+
 #[test]
 fn a_forced_device_never_falls_back() {
     let (engine, _) = engine(&[Fault::LostAt(1)]);

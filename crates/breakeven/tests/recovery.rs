@@ -5,7 +5,7 @@ mod sim;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use breakeven::{Deadline, DeviceError, DeviceState, Draft, Error, Tensor};
+use breakeven::{DType, Deadline, DeviceError, DeviceState, Draft, Error, Tensor};
 use breakeven_device::sim::{Fault, SimOptions, SimSpeed};
 use breakeven_device::{Device, DeviceKind};
 use breakeven_ir::Class;
@@ -272,4 +272,27 @@ fn s11_a_hung_device_is_left_and_nothing_waits_for_it() {
     assert!(hung.iter().all(|device| device.memory().pending == 1), "unfinished work is still counted");
     drop(driven);
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+}
+
+/// Steps of one plan, of which the device cannot do every second: it is lost or hangs in the middle of a run that has used it already.
+#[test]
+fn s05_a_loss_or_a_hang_in_the_middle_of_one_plan_is_answered() {
+    let taken = |faults: &[Fault]| {
+        let mut options = options(faults);
+        options.caps.dtypes.retain(|dtype| *dtype != DType::F64);
+        let known = breakeven::Profile { devices: vec![sim::unbeatable()], ..breakeven::Profile::new("") };
+        let driven = Driven::of(vec![vec![options.clone(), options]], |builder| builder.profile(known));
+        let first = driven.engine.tensor(&[1.0, 2.0, 3.0], [3]);
+        let step = |x: Tensor, nth: usize| {
+            if nth.is_multiple_of(2) { x.cumsum(0) } else { (x.cast(DType::F64).cumsum(0) * 0.5).cast(DType::F32) }
+        };
+        let got = (0..10).fold(first, step).to_vec::<f32>().unwrap();
+        assert_eq!(got, [0.03125, 0.375, 2.4375], "{faults:?}");
+        driven.backend.opened(0)[0].submits()
+    };
+    assert_eq!(taken(&[]), 5, "each of its steps is a submission");
+    for at in 1..=5 {
+        assert_eq!(taken(&[Fault::LostAt(at)]) as u64, at - 1);
+        assert_eq!(taken(&[Fault::HangAt(at)]) as u64, at);
+    }
 }

@@ -10,7 +10,7 @@ use super::task::{Effort, Limit};
 
 /// Calls of a cell in a round at least: one that wakes, one that is timed, one that is taken apart.
 const CALLS: u64 = 3;
-/// How many times the time of its size a cell may take: most cells take far less than theirs.
+/// How many times the time of its size the cells of a size may take that are of slow devices: most take far less than theirs.
 const TIMES: u64 = 4;
 /// And a plain loop, where that alone is limited: what is far faster is measured beside it.
 const PLAIN_TIMES: u64 = 16;
@@ -27,18 +27,18 @@ pub enum Known {
 }
 
 impl Limit {
-    /// What a study of so long has time for that spends `effort` on each size.
-    pub fn of(effort: &Effort, study: Duration) -> Limit {
-        Limit::lasting(TIMES, effort, study)
+    /// What a study of so long has time for that spends `effort` on each size, with so many devices beside the CPU: any of them may be slow.
+    pub fn of(effort: &Effort, study: Duration, others: usize) -> Limit {
+        Limit::lasting(TIMES, others, effort, study)
     }
 
     /// What it has time for of plain loops, where each cell of the devices is wanted.
     pub fn of_plain_loops(effort: &Effort, study: Duration) -> Limit {
-        Limit { only_plain_loops: true, ..Limit::lasting(PLAIN_TIMES, effort, study) }
+        Limit { only_plain_loops: true, ..Limit::lasting(PLAIN_TIMES, 1, effort, study) }
     }
 
-    fn lasting(times: u64, effort: &Effort, study: Duration) -> Limit {
-        let calls = CALLS * u64::from(effort.rounds.max(1));
+    fn lasting(times: u64, among: usize, effort: &Effort, study: Duration) -> Limit {
+        let calls = CALLS * u64::from(effort.rounds.max(1)) * among.max(1) as u64;
         let (call_ms, study_s) = ((times * effort.budget_ms / calls).max(1), study.as_secs().max(1));
         Limit { call_ms, study_s, only_plain_loops: false }
     }
@@ -89,7 +89,7 @@ mod tests {
     fn of_study(seconds: u64) -> (Effort, Limit) {
         let study = Duration::from_secs(seconds);
         let effort = effort(&groups(Preset::Quick, &Filter::default()).unwrap(), study.mul_f64(0.8));
-        (effort, Limit::of(&effort, study))
+        (effort, Limit::of(&effort, study, 1))
     }
 
     fn refused(seconds: u64, call_ms: u64) -> Option<String> {
@@ -107,11 +107,18 @@ mod tests {
     }
 
     #[test]
+    fn what_slow_devices_may_take_is_shared_by_them() {
+        let ms = |others| Limit::of(&of_study(55).0, Duration::from_secs(55), others).call_ms;
+        assert_eq!(ms(0), ms(1));
+        assert!((ms(1) / 2).abs_diff(ms(2)) <= 1 && (ms(1) / 3).abs_diff(ms(3)) <= 1, "{:?}", [1, 2, 3].map(ms));
+    }
+
+    #[test]
     fn of_a_whole_study_only_plain_loops_are_left_out_and_those_of_the_reports_are_not() {
         let total = Duration::from_secs(400);
         let effort = effort(&groups(Preset::Seeds, &Filter::default()).unwrap(), total.mul_f64(0.8));
         let limit = Limit::of_plain_loops(&effort, total);
-        assert!(limit.holds(true) && !limit.holds(false) && Limit::of(&effort, total).holds(false));
+        assert!(limit.holds(true) && !limit.holds(false) && Limit::of(&effort, total, 1).holds(false));
         // A product of 1,000 a side takes a plain loop half a second, one of 2,048 about four.
         let refuses = |ms| limit.refuses(Duration::from_millis(ms), Known::Taken, &effort).is_some();
         assert_eq!([500, 1_000, 4_000].map(refuses), [false, false, true], "{limit:?}");

@@ -185,8 +185,16 @@ mod tests {
             let printed = [1_000, 10_000, 100_000, 1_000_000];
             assert!(printed.iter().all(|size| group.sizes.contains(size)), "{name}: {:?}", group.sizes);
         }
-        for name in ["matmul", "conv2d", "many_small_adds"] {
-            assert!(seeds.iter().any(|group| group.operation == name), "{name}");
+        let of = |name: &str| seeds.iter().find(|group| group.operation == name).unwrap_or_else(|| panic!("{name}"));
+        assert!([20_000, 200_000, 2_000_000].iter().all(|size| of("add").sizes.contains(size)), "{:?}", of("add"));
+        assert!([100, 1000, 2048].iter().all(|size| of("matmul").sizes.contains(size)), "{:?}", of("matmul"));
+        assert!(of("add").modes.contains(&Mode::Copy) && of("add").modes.contains(&Mode::Kernel));
+        for name in ["conv2d", "many_small_adds", "many_small_calls", "single_large_add"] {
+            assert!(!of(name).sizes.is_empty(), "{name}");
+        }
+        let batches = ["similar", "diverse", "alternating", "large", "large_alternating", "uniform_32k", "uniform_64k"];
+        for name in batches {
+            assert!(!of(&format!("batch_{name}")).sizes.is_empty(), "{name}");
         }
         assert!(names(Preset::Models, &Filter::default()).contains(&"encoder_layer"));
     }

@@ -141,6 +141,11 @@ pub fn nearer(groups: &[Group], recorded: &Recorded) -> Vec<Group> {
 }
 
 impl Seen {
+    /// How many devices there are beside the CPU.
+    pub fn others(&self) -> usize {
+        self.environment.devices.iter().filter(|device| device.kind != "cpu").count()
+    }
+
     /// Names of what cells are measured on when no device is asked for.
     pub fn places(&self) -> Vec<String> {
         let names = self.environment.devices.iter().map(|device| device.name.clone());

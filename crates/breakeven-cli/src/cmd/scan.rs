@@ -37,7 +37,8 @@ use outcome::Outcome;
   breakeven report runs/products                   what a run says, again
 
 Exit codes: 0 all that was asked for is measured, or left out for want of time, 1 a result is wrong, or something crashed, hung or was lost,
-2 the call is wrong, 3 it was stopped (--resume goes on), 4 something that was asked for could be measured nowhere, or nothing was.")]
+2 the call is wrong, 3 it was stopped (--resume goes on), 4 something that was asked for could be measured nowhere, or nothing was,
+5 the run to go on with was begun on another machine.")]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line, which exclude each other")]
 pub struct Scan {
     /// Five operations in a minute: the default.
@@ -59,7 +60,7 @@ pub struct Scan {
     #[arg(long, value_delimiter = ',')]
     dtype: Vec<String>,
     /// Ways of calling: host, upload, resident, chain-16, idle-100, copy, kernel, first, cold.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = Mode::asked)]
     mode: Vec<Mode>,
     /// Only these devices, by the names that `breakeven devices` shows; `auto` is the engine's own choice, `scalar` a plain loop on one thread.
     #[arg(long, value_delimiter = ',')]
@@ -86,6 +87,9 @@ pub struct Scan {
     #[arg(long, conflicts_with_all = ["quick", "seeds", "models", "only", "sizes", "dtype", "mode", "device", "software", "backend", "threads", "seconds", "seed", "output"])]
     resume: Option<PathBuf>,
 }
+
+/// Share of its time that a study measures for at least, however long it took to look at the machine.
+const LEAST: f64 = 0.3;
 
 fn sizes_help() -> String {
     format!(
@@ -136,6 +140,9 @@ impl Scan {
             return Ok(stopped_early(resumed));
         };
         study.seen = seen.places();
+        // What looking at the machine took is gone, and how long a cell may take depends on what was seen.
+        let left = self.total().saturating_sub(begun.elapsed()).max(self.total().mul_f64(LEAST));
+        study.effort = self.effort(&study.groups, left, seen.others());
         let mut writer = self.writer(seen, resumed)?;
         let bar = Bar::new(&study, self.total(), as_json);
         let mut incomplete = run(&study, &mut writer, &stopped, &mut |progress| bar.show(&progress))?;
@@ -188,14 +195,15 @@ impl Scan {
     }
 
     /// A quick study keeps to its time, and leaves out what takes too long for it; of other presets each size is wanted on each device.
-    fn effort(&self, groups: &[Group]) -> Effort {
+    fn effort(&self, groups: &[Group], left: Duration, others: usize) -> Effort {
         // A part is left for sizes near what is found.
-        let effort = effort(groups, self.total().mul_f64(0.8));
+        let within = |time: Duration| effort(groups, time.mul_f64(0.8));
+        // By what was asked for, and not by what is left: what a study leaves out must not depend on how long it took to look at the machine.
         let limit = match self.preset() {
-            Preset::Quick => Limit::of(&effort, self.total()),
-            Preset::Seeds | Preset::Models => Limit::of_plain_loops(&effort, self.total()),
+            Preset::Quick => Limit::of(&within(self.total()), self.total(), others),
+            Preset::Seeds | Preset::Models => Limit::of_plain_loops(&within(self.total()), self.total()),
         };
-        Effort { limit: Some(limit), ..effort }
+        Effort { limit: Some(limit), ..within(left) }
     }
 
     fn study(&self) -> anyhow::Result<Study> {
@@ -204,7 +212,7 @@ impl Scan {
         let setting =
             Setting { threads: self.threads, software: self.software, backend: self.backend.clone(), simulated: false };
         let (program, arguments) = (this_program()?, vec!["scan-child".to_owned()]);
-        let effort = self.effort(&groups);
+        let effort = self.effort(&groups, self.total(), 1);
         let (devices, seen) = (self.device.clone(), Vec::new());
         // The claims of those reports are about plain loops.
         let scalar = devices.is_empty() && self.preset() == Preset::Seeds;

@@ -42,7 +42,9 @@ pub fn opengl() -> Box<WgpuDevice> {
 }
 
 fn open(word: &str, limits: Limits, graphics: Option<Graphics>) -> Box<WgpuDevice> {
-    let backend = WgpuBackend::new(WgpuOptions { graphics, limits, poison: true, ..WgpuOptions::default() });
+    // At the limits of every browser, bytes go the way that they go to cards.
+    let in_place = (limits == Limits::WebGpuDefault).then_some(false);
+    let backend = WgpuBackend::new(WgpuOptions { graphics, limits, in_place, poison: true, ..WgpuOptions::default() });
     let all = backend.list();
     let usable = |&i: &usize| all[i].unusable.is_none();
     let found = (0..all.len()).filter(usable).find(|&i| all[i].name.contains(word));

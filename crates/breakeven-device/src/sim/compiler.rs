@@ -17,6 +17,8 @@ pub struct SimCompiler(Arc<(Mutex<State>, Condvar)>);
 #[derive(Debug, Default)]
 struct State {
     is_released: bool,
+    /// Kernels that it may compile though it is not released.
+    more: usize,
     /// What it refuses everything with.
     refuses: Option<DeviceError>,
     begun: usize,
@@ -27,6 +29,11 @@ impl SimCompiler {
     /// What it was given and will be given takes no time.
     pub fn release(&self) {
         self.change(|state| state.is_released = true);
+    }
+
+    /// It compiles one kernel more.
+    pub fn release_one(&self) {
+        self.change(|state| state.more += 1);
     }
 
     /// What it will be given waits again.
@@ -44,29 +51,43 @@ impl SimCompiler {
         self.state().begun
     }
 
+    /// Kernels that it compiled so far.
+    pub fn compiled(&self) -> usize {
+        self.state().known.len()
+    }
+
     /// Whether something of `segment` was not compiled yet.
     pub(super) fn has_work(&self, segment: &Segment) -> bool {
         let state = self.state();
         kernels(segment).any(|kernel| !state.known.contains(kernel))
     }
 
-    /// Compiles what was not, once it may.
-    pub(super) fn compile(&self, segment: &Segment) -> Result<()> {
+    /// Compiles what was not, one kernel after the other, for as long as that is wanted.
+    pub(super) fn compile(&self, segment: &Segment, is_wanted: &dyn Fn() -> bool) -> Result<()> {
         if !self.has_work(segment) {
             return Ok(());
         }
         self.change(|state| state.begun += 1);
+        kernels(segment).try_for_each(|kernel| if is_wanted() { self.one(kernel) } else { Err(DeviceError::Cancelled) })
+    }
+
+    /// Compiles one, once it may.
+    fn one(&self, kernel: &Kernel) -> Result<()> {
         let (begun, mut state) = (Instant::now(), self.state());
-        while !state.is_released {
+        if state.known.contains(kernel) {
+            return Ok(());
+        }
+        while !state.is_released && state.more == 0 {
             if begun.elapsed() > MOST {
                 return Err(DeviceError::Driver("no test released its compiler".to_owned()));
             }
             state = self.0.1.wait_timeout(state, MOST).unwrap_or_else(PoisonError::into_inner).0;
         }
+        state.more = state.more.saturating_sub(1);
         if let Some(error) = &state.refuses {
             return Err(error.clone());
         }
-        state.known.extend(kernels(segment).cloned());
+        state.known.push(kernel.clone());
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use breakeven_ir::{Caps, Kernel, Unsupported};
 
-use super::memory::SimMemory;
+use super::memory::{Books, SimMemory, Used};
 use super::queue::{Fate, Lanes, Submission, run};
 use super::{Fault, SimClock, SimOptions};
 use crate::{
@@ -19,7 +19,7 @@ pub struct SimDevice {
     info: DeviceInfo,
     options: SimOptions,
     clock: SimClock,
-    used: Arc<Mutex<u64>>,
+    books: Books,
     state: Mutex<State>,
 }
 
@@ -42,7 +42,7 @@ impl SimDevice {
     /// A device on `clock`, which several devices may share.
     pub fn new(options: SimOptions, clock: &SimClock) -> SimDevice {
         let info = options.info();
-        SimDevice { info, options, clock: clock.clone(), used: Arc::default(), state: Mutex::default() }
+        SimDevice { info, books: Books::new(options.keeps), options, clock: clock.clone(), state: Mutex::default() }
     }
 
     /// Submissions so far, refused ones not counted.
@@ -61,6 +61,14 @@ impl SimDevice {
 
     fn has(&self, fault: Fault) -> bool {
         self.options.faults.contains(&fault)
+    }
+
+    /// What its clock says instead of the time.
+    fn marks(&self) -> Option<(u64, u64)> {
+        self.options
+            .faults
+            .iter()
+            .find_map(|fault| if let Fault::Marks(start, end) = fault { Some((*start, *end)) } else { None })
     }
 
     /// Counts a try and lets the faults that refuse it happen.
@@ -142,18 +150,19 @@ impl Device for SimDevice {
         if state.lost {
             return Err(lost());
         }
-        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let Used { live, kept, .. } = self.books.read();
+        let used = live + kept;
         let padded = bytes.next_multiple_of(16);
         let left = self.caps().memory_bytes.map(|limit| limit.saturating_sub(used));
         if padded > left.unwrap_or(u64::MAX).min(self.caps().max_buffer_bytes) {
             return Err(DeviceError::OutOfMemory { wanted: bytes, left });
         }
         state.peak = state.peak.max(used + padded);
-        Ok(Buffer::new(SimMemory::poisoned(padded, self.used.clone()), bytes))
+        Ok(Buffer::new(SimMemory::poisoned(padded, self.books.clone()), bytes))
     }
 
     fn import(&self, bytes: &HostBytes) -> Option<Buffer> {
-        let held = SimMemory::holding(bytes, self.used.clone());
+        let held = SimMemory::holding(bytes, self.books.clone());
         self.caps().host_memory.then(|| Buffer::new(held, bytes.len() as u64))
     }
 
@@ -163,6 +172,10 @@ impl Device for SimDevice {
     }
 
     fn prepare(&self, segment: &Segment) -> Result<Arc<dyn Prepared>> {
+        self.prepare_while(segment, &|| true)
+    }
+
+    fn prepare_while(&self, segment: &Segment, is_wanted: &(dyn Fn() -> bool + Sync)) -> Result<Arc<dyn Prepared>> {
         if self.state().lost {
             return Err(lost());
         }
@@ -171,7 +184,7 @@ impl Device for SimDevice {
                 self.supports(&launch.kernel)?;
             }
         }
-        self.options.compiler.iter().try_for_each(|compiler| compiler.compile(segment))?;
+        self.options.compiler.iter().try_for_each(|compiler| compiler.compile(segment, is_wanted))?;
         Ok(Arc::new(SimPrepared(segment.steps.clone())))
     }
 
@@ -192,6 +205,9 @@ impl Device for SimDevice {
         submission.fate = fate;
         if self.has(Fault::LosesNan) {
             submission.lose_nan();
+        }
+        if let Some(marks) = self.marks() {
+            submission.timing.kernel = Timing::between(marks, 1.0, submission.finish.saturating_sub(start));
         }
         submission.timing.dispatch = Some(self.options.speed.per_submit);
         *state.lanes.free(lane) = submission.finish;
@@ -242,19 +258,22 @@ impl Device for SimDevice {
     }
 
     fn owns(&self, buffer: &Buffer) -> bool {
-        buffer.memory::<SimMemory>().is_some_and(|memory| memory.is_of(&self.used))
+        buffer.memory::<SimMemory>().is_some_and(|memory| memory.is_of(&self.books))
     }
 
     fn memory(&self) -> Memory {
-        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let Used { live, kept, .. } = self.books.read();
         let state = self.state();
-        let pool = PoolCounters { live_bytes: used, peak_bytes: state.peak, ..PoolCounters::default() };
+        let pool =
+            PoolCounters { live_bytes: live, pooled_bytes: kept, peak_bytes: state.peak, ..PoolCounters::default() };
         let pending = state.pending(self.clock.now());
         let (pending, pending_bytes) = pending.fold((0, 0), |(count, bytes), s| (count + 1, bytes + s.bytes));
         Memory { pool, used: None, budget: self.caps().memory_bytes, pending, pending_bytes }
     }
 
-    fn trim(&self, _: Duration) {}
+    fn trim(&self, _: Duration) {
+        self.books.trim();
+    }
 
     fn now(&self) -> Duration {
         self.clock.now()

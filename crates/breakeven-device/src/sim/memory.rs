@@ -9,8 +9,39 @@ use crate::{Binding, DeviceError, Result};
 #[derive(Debug)]
 pub(super) struct SimMemory {
     cell: Mutex<Cell>,
-    used: Arc<Mutex<u64>>,
+    books: Books,
     reserved: u64,
+}
+
+/// What a device's memory is used for; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Books(Arc<Mutex<Used>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Used {
+    pub live: u64,
+    /// Let go and not given back.
+    pub kept: u64,
+    pub keeps: bool,
+}
+
+impl Books {
+    pub fn new(keeps: bool) -> Books {
+        Books(Arc::new(Mutex::new(Used { keeps, ..Used::default() })))
+    }
+
+    pub fn read(&self) -> Used {
+        *self.lock()
+    }
+
+    /// Gives back what was kept.
+    pub fn trim(&self) {
+        self.lock().kept = 0;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Used> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Debug)]
@@ -23,23 +54,23 @@ pub(super) struct Cell {
 }
 
 impl SimMemory {
-    /// Memory full of NaN, counted in `used` until it is dropped.
-    pub fn poisoned(bytes: u64, used: Arc<Mutex<u64>>) -> SimMemory {
-        *used.lock().unwrap_or_else(PoisonError::into_inner) += bytes;
+    /// Memory full of NaN, counted as live until it is dropped.
+    pub fn poisoned(bytes: u64, books: Books) -> SimMemory {
+        books.lock().live += bytes;
         let cell = Cell { bytes: vec![0xFF; bytes as usize], written: Duration::ZERO, read: Duration::ZERO };
-        SimMemory { cell: Mutex::new(cell), used, reserved: bytes }
+        SimMemory { cell: Mutex::new(cell), books, reserved: bytes }
     }
 
     /// Memory that holds these bytes from the start.
-    pub fn holding(bytes: &[u8], used: Arc<Mutex<u64>>) -> SimMemory {
-        let memory = SimMemory::poisoned(bytes.len() as u64, used);
+    pub fn holding(bytes: &[u8], books: Books) -> SimMemory {
+        let memory = SimMemory::poisoned(bytes.len() as u64, books);
         memory.lock().bytes.copy_from_slice(bytes);
         memory
     }
 
     /// True when it is counted there.
-    pub fn is_of(&self, used: &Arc<Mutex<u64>>) -> bool {
-        Arc::ptr_eq(&self.used, used)
+    pub fn is_of(&self, books: &Books) -> bool {
+        Arc::ptr_eq(&self.books.0, &books.0)
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Cell> {
@@ -49,7 +80,11 @@ impl SimMemory {
 
 impl Drop for SimMemory {
     fn drop(&mut self) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) -= self.reserved;
+        let mut used = self.books.lock();
+        used.live -= self.reserved;
+        if used.keeps {
+            used.kept += self.reserved;
+        }
     }
 }
 

@@ -59,6 +59,8 @@ pub enum Fault {
     LosesNan,
     /// This opening fails.
     DoesNotOpen,
+    /// Its clock, a nanosecond a tick, says these before and after the kernels of each submission.
+    Marks(u64, u64),
 }
 
 /// How to build a simulated device.
@@ -76,6 +78,8 @@ pub struct SimOptions {
     pub caps: Caps,
     /// What goes wrong.
     pub faults: Vec<Fault>,
+    /// Memory that is let go stays with the device until it is trimmed, and counts.
+    pub keeps: bool,
     /// What kernels are compiled by; none where that takes no time.
     pub compiler: Option<SimCompiler>,
 }
@@ -90,6 +94,7 @@ impl SimOptions {
             speed,
             caps: Caps { host_memory: false, ..Caps::host() },
             faults: Vec::new(),
+            keeps: false,
             compiler: None,
         }
     }

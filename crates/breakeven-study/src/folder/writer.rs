@@ -41,10 +41,9 @@ impl RunWriter {
     /// manifest; when and with which arguments it was gone on with is written down beside it.
     pub fn resume(path: &Path, manifest: &Manifest) -> Result<RunWriter, StudyError> {
         let recorded = read(path)?;
-        let (theirs, ours) = (&recorded.manifest.fingerprint, &manifest.fingerprint);
-        if theirs != ours {
-            let why = format!("this run was begun on the machine {theirs}, and this is {ours}: begin a new run");
-            return Err(StudyError::Mixed(why));
+        let (begun, here) = (&recorded.manifest.fingerprint, &manifest.fingerprint);
+        if begun != here {
+            return Err(StudyError::OtherMachine { begun: begun.clone(), here: here.clone() });
         }
         let mut writer = RunWriter::append(path, recorded.whole_bytes, manifest)?;
         writer.next_id = recorded.next_id;

@@ -8,6 +8,7 @@ mod attention;
 mod link;
 mod products;
 mod rows;
+mod shared;
 mod stand;
 mod streams;
 
@@ -29,7 +30,8 @@ fn main() {
     let cpu = CpuDevice::new(CpuOptions { threads, ..CpuOptions::default() }).expect("the processor runs this");
     let copier = Copier::of(Arc::new(cpu));
     let start = Instant::now();
-    let backend = WgpuBackend::new(WgpuOptions { limits, copier: copier.clone(), ..WgpuOptions::default() });
+    let options = WgpuOptions { limits, copier: copier.clone(), ..WgpuOptions::default() };
+    let backend = WgpuBackend::new(options.clone());
     println!("found in {:?}", start.elapsed());
     for (i, info) in backend.list().iter().enumerate() {
         let unusable = info.unusable.as_deref().unwrap_or("usable");
@@ -55,5 +57,8 @@ fn main() {
     products::all(&stand);
     attention::all(&stand);
     link::all(&stand);
+    if stand.wants("in place") {
+        shared::all(index, &options, stand.shrink);
+    }
     println!("{:?}\n{:?}", stand.device.counters(), stand.device.memory());
 }

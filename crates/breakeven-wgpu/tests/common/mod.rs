@@ -15,13 +15,13 @@ pub fn options(limits: Limits) -> WgpuOptions {
     WgpuOptions { limits, poison: true, ..WgpuOptions::default() }
 }
 
-/// Every software adapter at its own limits, and the first at the WebGPU defaults with shaders as GPUs get them.
+/// Every software adapter at its own limits, and the first at the WebGPU defaults with shaders and copies as cards get them.
 pub fn devices() -> Vec<WgpuDevice> {
     let own = WgpuBackend::new(options(Limits::Adapter));
     let found = own.software_adapters();
     assert!(!found.is_empty(), "no software Vulkan adapter: install mesa-vulkan-drivers, or set VK_DRIVER_FILES");
     let mut devices: Vec<WgpuDevice> = found.iter().map(|&i| own.open_device(i).unwrap()).collect();
-    let other = WgpuOptions { terse: Some(false), ..options(Limits::WebGpuDefault) };
+    let other = WgpuOptions { terse: Some(false), in_place: Some(false), ..options(Limits::WebGpuDefault) };
     devices.push(WgpuBackend::new(other).open_device(found[0]).unwrap());
     devices
 }
