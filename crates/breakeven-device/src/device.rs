@@ -191,7 +191,8 @@ pub struct Memory {
     pub pool: PoolCounters,
     /// Bytes in use by this process, what the driver holds for itself included; `None` where no driver tells.
     pub used: Option<u64>,
-    /// The most this process may use, in bytes, where known. A driver may tell less when others use the device too.
+    /// The most this process may use, in bytes, where known: what its driver grants, which may be less when others use the device too, or what
+    /// a card has.
     pub budget: Option<u64>,
     /// Submissions not finished.
     pub pending: usize,
@@ -200,9 +201,9 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Bytes in use: as the driver tells, else what the pool has, live and waiting.
+    /// Bytes in use: as the driver tells, and no less than the pool has, live and waiting. Some drivers count nothing.
     pub fn used_bytes(&self) -> u64 {
-        self.used.unwrap_or(self.pool.live_bytes + self.pool.pooled_bytes)
+        self.used.unwrap_or(0).max(self.pool.live_bytes + self.pool.pooled_bytes)
     }
 
     /// Bytes in use that would still be in use if the pool gave back what waits there.
@@ -266,6 +267,7 @@ mod tests {
         check(None, Some(100), (50, 30, Some(70)));
         check(Some(90), Some(100), (90, 70, Some(30)));
         check(Some(130), Some(100), (130, 110, Some(0)));
-        check(Some(10), Some(0), (10, 0, None));
+        check(Some(0), Some(100), (50, 30, Some(70)));
+        check(Some(10), Some(0), (50, 30, None));
     }
 }

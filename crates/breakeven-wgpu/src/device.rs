@@ -67,9 +67,7 @@ impl WgpuDevice {
             .map_err(|e| refused(e.to_string()))?;
         let pipelines = Pipelines::new(&options);
         let gpu = Gpu::new((instance, adapter), opened, info.kind, options);
-        // Other kinds share the host's memory, and may get more of it than they say.
-        let memory_bytes = gpu.budget.bytes().filter(|_| info.kind == DeviceKind::DiscreteGpu);
-        let caps = Caps { memory_bytes, ..adapter::caps(&gpu.limits) };
+        let caps = Caps { memory_bytes: gpu.budget.card_bytes(), ..adapter::caps(&gpu.limits) };
         Ok(WgpuDevice { info, caps, flight: Mutex::default(), pipelines, gpu: Arc::new(gpu) })
     }
 
@@ -322,6 +320,10 @@ impl Device for WgpuDevice {
         let flight = lock(&self.flight);
         let (pending, pending_bytes) = (flight.pending(), flight.bytes());
         drop(flight);
+        // A wait that ran out may have said so after another thread saw the work end.
+        if pending == 0 && self.gpu.verdict.check().is_ok() {
+            self.gpu.budget.pause(false);
+        }
         Memory { pending, pending_bytes, ..self.gpu.memory() }
     }
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use breakeven_device::{Buffer, DeviceError, DeviceKind, Memory, Pool, Result, size_class};
+use breakeven_device::{Buffer, DeviceError, DeviceKind, Memory, Pool, PoolCounters, Result, size_class};
 
 use crate::backend::WgpuOptions;
-use crate::budget::{Budget, pool_bytes};
+use crate::budget::{Budget, share};
 use crate::counters::Counts;
 use crate::errors::{Verdict, guarded, lock};
 use crate::in_place;
@@ -72,8 +72,8 @@ impl Gpu {
         verdict.listen(&device);
         let about = adapter.get_info();
         let cache = options.kept.as_ref().and_then(|k| k.open(&device, instance, &about, &verdict));
-        let budget = Budget::of(&device);
-        let pool_bytes = options.pool_bytes.unwrap_or_else(|| pool_bytes(kind, budget.bytes()));
+        let budget = Budget::of(&device, kind);
+        let pool_bytes = options.pool_bytes.unwrap_or_else(|| budget.pool_bytes());
         Gpu {
             limits: device.limits(),
             kind,
@@ -138,11 +138,10 @@ impl Gpu {
 
     fn create(&self, bytes: u64) -> Result<Raw> {
         let memory = self.memory();
-        let is_over = memory.budget.is_some_and(|budget| memory.used_bytes() + size_class(bytes) > budget);
+        let over = memory.budget.map_or(0, |most| (memory.used_bytes() + size_class(bytes)).saturating_sub(most));
         // Some drivers give more than there is, and bring it from the host's memory whenever it is used.
-        if is_over && memory.pool.pooled_bytes > 0 {
-            self.trim(Duration::ZERO);
-        }
+        let gone = lock(&self.pool).give_back(over);
+        destroy(gone);
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let mapped = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::MAP_WRITE;
         let buffer = self.create_buffer(bytes, if self.is_shared { usage | mapped } else { usage }, false)?;
@@ -179,12 +178,10 @@ impl Gpu {
     /// Give back pooled memory that nobody has used for `age`.
     pub fn trim(&self, age: Duration) {
         let before = if age.is_zero() { Duration::MAX } else { self.now().saturating_sub(age) };
-        let old = lock(&self.pool).trim(before);
-        // Bind groups still hold the buffers; destroying frees their memory all the same.
-        for raw in old {
-            raw.buffer.destroy();
-        }
+        let gone = lock(&self.pool).trim(before);
+        destroy(gone);
         self.staging.trim(before);
+        self.budget.ask_again();
     }
 
     /// The pool by size class.
@@ -197,10 +194,19 @@ impl Gpu {
         if self.verdict.check().is_err() {
             self.budget.pause(true);
         }
-        let pool = lock(&self.pool).counters();
-        let (budget, used) = self.budget.at(&self.device, self.now(), pool.live_bytes + pool.pooled_bytes);
-        Memory { pool, used, budget, ..Memory::default() }
+        let pool = || lock(&self.pool).counters();
+        let reserved = || {
+            let PoolCounters { live_bytes, pooled_bytes, .. } = pool();
+            live_bytes + pooled_bytes
+        };
+        let (budget, used) = self.budget.at(self.now(), || share(&self.device), reserved);
+        Memory { pool: pool(), used, budget, ..Memory::default() }
     }
+}
+
+/// Bind groups may still hold the buffers; destroying frees their memory all the same.
+fn destroy(gone: Vec<Raw>) {
+    gone.iter().for_each(|raw| raw.buffer.destroy());
 }
 
 impl Drop for Gpu {
@@ -244,10 +250,7 @@ impl Drop for WgpuMemory {
     fn drop(&mut self) {
         if let Some(raw) = self.raw.take() {
             let gone = lock(&self.gpu.pool).put(self.bytes, raw, self.gpu.now());
-            // Bind groups may still hold the buffers; destroying frees their memory all the same.
-            for raw in gone {
-                raw.buffer.destroy();
-            }
+            destroy(gone);
         }
     }
 }

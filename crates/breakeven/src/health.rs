@@ -9,8 +9,8 @@ use crate::record::Signs;
 
 /// How well a device does. Work goes on in any case: what a device cannot do goes to the others.
 ///
-/// Memory is judged by the device's own budget ([`Memory::budget`]), which is what its driver grants this process at the moment, or what the
-/// device has: there is a warning from the moment that less than a fifth of it is left, counting as left what waits in the device's
+/// Memory is judged by the device's own budget ([`Memory::budget`]), which is what its driver grants this process at the moment, or what a
+/// card has: there is a warning from the moment that less than a fifth of it is left, counting as left what waits in the device's
 /// pool, and it is critical below a twentieth. Where no budget is known, memory that ran out is what tells. How often a device may be lost
 /// or refuse work within a minute before it is left alone is what [`DeviceState::Quarantined`] goes by.
 #[derive(Clone, Debug, PartialEq, Eq)]
