@@ -2,8 +2,9 @@
 //! devices, checked before a plan runs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use breakeven_device::DeviceError;
+use breakeven_device::{Device, DeviceError};
 use breakeven_ir::{CallError, Spec};
 use breakeven_plan::{DeviceId, Plan};
 
@@ -42,14 +43,17 @@ impl Snapshot {
     /// The plan for the next run, or the leading one, where there is no room for a trial; fails where there is none for that either. Where
     /// somebody insists on a device, its driver decides.
     pub(crate) fn with_room(&self, planned: &Arc<Planned>, turn: Turn) -> std::result::Result<Turn, Failure> {
-        let short_of = |turn: &Turn| self.short_of(turn.executable().plan());
         if !planned.made_for.policy.is_free() {
             return Ok(turn);
         }
-        let turn = if turn.is_trial() && short_of(&turn).is_some() { planned.lead_on() } else { turn };
-        match short_of(&turn) {
-            Some((id, error)) => Err(Failure::Short(id, error)),
+        match self.short_of(turn.executable().plan()) {
             None => Ok(turn),
+            Some(_) if turn.is_trial() => {
+                // With it, the trial is put off.
+                drop(turn);
+                self.with_room(planned, planned.lead())
+            }
+            Some((id, error)) => Err(Failure::Short(id, error)),
         }
     }
 
@@ -57,8 +61,20 @@ impl Snapshot {
     fn short_of(&self, plan: &Plan) -> Option<(DeviceId, DeviceError)> {
         let mut takes = plan.counts.taken_bytes.iter().enumerate().skip(1).filter(|(_, bytes)| **bytes > 0);
         takes.find_map(|(id, &wanted)| {
-            let left = self.device(DeviceId(id))?.memory().left_bytes().filter(|left| *left < wanted)?;
+            let left = left_for(&*self.device(DeviceId(id))?, wanted).filter(|left| *left < wanted)?;
             Some((DeviceId(id), DeviceError::OutOfMemory { wanted, left: Some(left) }))
         })
     }
+}
+
+/// Bytes that are left on a device, where that is known. Where a driver counts them, it counts what waits for copies too, which is given
+/// back when it keeps `wanted` bytes from fitting.
+fn left_for(device: &dyn Device, wanted: u64) -> Option<u64> {
+    let memory = device.memory();
+    let left = memory.left_bytes()?;
+    if left >= wanted || memory.used.is_none() {
+        return Some(left);
+    }
+    device.trim(Duration::ZERO);
+    device.memory().left_bytes()
 }

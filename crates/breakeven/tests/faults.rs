@@ -86,10 +86,7 @@ fn out_of_memory_goes_elsewhere() {
 fn a_device_that_has_no_room_left_is_not_asked() {
     let mut options = SimOptions::new("small", speed());
     options.caps.memory_bytes = Some(10_000);
-    let sim = Arc::new(SimDevice::new(options, &SimClock::new()));
-    let device: Arc<dyn Device> = sim.clone();
-    let builder = Engine::builder().gpus(false).no_cache().cpu_profile(hopeless());
-    let engine = builder.measured_device(device, unbeatable()).build().unwrap();
+    let (engine, sim) = sim::engine_of(options);
     let held = (engine.from_vec(vec![1.0f32; 1000], [1000]) + 1.0).on(GPU);
     engine.run(&[&held]).unwrap();
     let work = |x: f32| engine.from_vec(vec![x; 1000], [1000]) * 2.0;
@@ -115,10 +112,7 @@ fn a_device_that_has_no_room_left_is_not_asked() {
 fn l09_memory_that_is_kept_for_later_makes_room() {
     let mut options = SimOptions { keeps: true, ..SimOptions::new("small", speed()) };
     options.caps.memory_bytes = Some(100_000);
-    let sim = Arc::new(SimDevice::new(options, &SimClock::new()));
-    let device: Arc<dyn Device> = sim.clone();
-    let builder = Engine::builder().gpus(false).no_cache().cpu_profile(hopeless());
-    let engine = builder.measured_device(device, unbeatable()).build().unwrap();
+    let (engine, sim) = sim::engine_of(options);
     let mut most = 0;
     for n in 1000..1040 {
         let x = engine.from_vec(vec![3.0f32; n], [n]);
@@ -129,6 +123,20 @@ fn l09_memory_that_is_kept_for_later_makes_room() {
     }
     assert!(most > 50_000, "memory was kept: {most}");
     assert!(sim.submits() >= 40);
+}
+
+/// Nor does memory for copies, which no pool for results counts and the driver does.
+#[test]
+fn memory_for_copies_makes_room_too() {
+    let mut options = SimOptions { keeps: true, hides_kept: true, ..SimOptions::new("small", speed()) };
+    options.caps.memory_bytes = Some(10_000);
+    let (engine, sim) = sim::engine_of(options);
+    for x in [1.0f32, 2.0, 3.0] {
+        let y = engine.from_vec(vec![x; 1000], [1000]) * 2.0;
+        let report = engine.run(&[&y]).unwrap();
+        assert_eq!((report.devices_used(), report.replanned.len()), (vec!["sim:0"], 0), "{:?}", sim.memory());
+        assert_eq!(y.to_vec::<f32>().unwrap(), vec![2.0 * x; 1000]);
+    }
 }
 
 #[test]

@@ -264,11 +264,11 @@ impl Device for SimDevice {
     fn memory(&self) -> Memory {
         let Used { live, kept, .. } = self.books.read();
         let state = self.state();
-        let pool =
-            PoolCounters { live_bytes: live, pooled_bytes: kept, peak_bytes: state.peak, ..PoolCounters::default() };
+        let (pooled_bytes, used) = if self.options.hides_kept { (0, Some(live + kept)) } else { (kept, None) };
+        let pool = PoolCounters { live_bytes: live, pooled_bytes, peak_bytes: state.peak, ..PoolCounters::default() };
         let pending = state.pending(self.clock.now());
         let (pending, pending_bytes) = pending.fold((0, 0), |(count, bytes), s| (count + 1, bytes + s.bytes));
-        Memory { pool, used: None, budget: self.caps().memory_bytes, pending, pending_bytes }
+        Memory { pool, used, budget: self.caps().memory_bytes, pending, pending_bytes }
     }
 
     fn trim(&self, _: Duration) {
