@@ -44,7 +44,9 @@ impl Engine {
         let read = vec![false; outputs.len()];
         let way = Way { read: &read, frozen: Some(frozen), is_traced: false };
         let mut attempts = Attempts::at(outputs, self.patience());
-        self.attempt(&devices, outputs, &way, &mut attempts).map_err(|failure| failure.named(&devices))
+        let ran = self.attempt(&devices, outputs, &way, &mut attempts);
+        self.0.devices.tell(false);
+        ran.map_err(|failure| failure.named(&devices))
     }
 
     /// How `outputs` would be computed now, and why; nothing runs. What has to be compiled for that is waited for, since it may fail.
@@ -166,14 +168,17 @@ impl Engine {
 
     /// As [`Engine::compute`], in a way that is said.
     pub(crate) fn compute_so(&self, outputs: &[&Tensor], way: &Way<'_>, attempts: &mut Attempts) -> Result<Report> {
+        let done = self.try_until_done(outputs, way, attempts);
+        // What the attempts had for themselves is gone.
+        self.0.devices.tell(false);
+        done
+    }
+
+    fn try_until_done(&self, outputs: &[&Tensor], way: &Way<'_>, attempts: &mut Attempts) -> Result<Report> {
         loop {
             let devices = attempts.devices(self);
             match self.attempt(&devices, outputs, way, attempts) {
-                Ok(report) => {
-                    // What the attempt had for itself is gone.
-                    self.0.devices.tell(false);
-                    return Ok(Report { replanned: attempts.replanned.clone(), ..report });
-                }
+                Ok(report) => return Ok(Report { replanned: attempts.replanned.clone(), ..report }),
                 Err(failure) => attempts.failed(self, &devices, failure)?,
             }
         }

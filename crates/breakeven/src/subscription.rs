@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::devices::{Devices, Snapshot};
@@ -21,6 +21,7 @@ pub struct HealthSubscription {
 struct Subscriber {
     tell: Box<dyn Fn(&DeviceReport) + Send + Sync>,
     told: Mutex<Told>,
+    is_ended: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -50,11 +51,12 @@ impl Engine {
     /// Calls `tell` whenever a device does better or worse ([`Health`](crate::Health)) or stands otherwise
     /// ([`DeviceState`](crate::DeviceState)), with what is known of it then, and when one is found. Ends when what it returns is dropped.
     ///
-    /// Changes are seen where the engine looks at its devices anyway: after a call, at a failure, and by the threads that look for devices or
-    /// open them again; memory that somebody else takes is seen at the next of these. `tell` is called on the thread that saw it, one call
-    /// at a time and in order, and no lock is held. It may ask the engine and compute with it; what it takes is added to that thread's call,
-    /// so it should be short, and it must not wait for another thread's call. If it panics, it is not called again, and
-    /// [`Engine::notes`] says so.
+    /// Changes are seen where the engine looks at its devices anyway: after a call, however it ended, at a failure, and by the threads that look
+    /// for devices or open them again. Reads of what was computed before, and small work in the host's memory whose plan is known, do not look
+    /// at devices: memory that they give back, or that somebody else takes, is seen at the next of these. `tell` is called on the thread that
+    /// saw it, one call at a time and in order, and no lock is held. It may ask the engine and compute with it; what it takes is added to that
+    /// thread's call, so it should be short. It must not wait for another thread's call, nor for the devices ([`Engine::ready`]), whose thread
+    /// may be the one that it is called on. If it panics, it is not called again, and [`Engine::notes`] says so.
     ///
     /// ```
     /// # fn main() -> breakeven::Result<()> {
@@ -70,7 +72,7 @@ impl Engine {
     pub fn on_health(&self, tell: impl Fn(&DeviceReport) + Send + Sync + 'static) -> HealthSubscription {
         let devices = &self.0.devices;
         let told = Mutex::new(Told::of(&devices.snapshot()));
-        let subscriber = Arc::new(Subscriber { tell: Box::new(tell), told });
+        let subscriber = Arc::new(Subscriber { tell: Box::new(tell), told, is_ended: AtomicBool::new(false) });
         let count = devices.subscribers.add(&subscriber);
         HealthSubscription { subscriber, count }
     }
@@ -116,6 +118,10 @@ impl Subscriber {
         *told = now;
         drop(told);
         for at in changed {
+            // It may end while others are told, or while it is told itself.
+            if self.is_ended.load(Ordering::Acquire) {
+                return;
+            }
             (self.tell)(&devices.report(at));
         }
     }
@@ -160,6 +166,7 @@ impl Subscribers {
 
 impl Drop for HealthSubscription {
     fn drop(&mut self) {
+        self.subscriber.is_ended.store(true, Ordering::Release);
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }

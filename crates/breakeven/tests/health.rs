@@ -191,6 +191,43 @@ fn what_was_dropped_hears_nothing_and_what_panics_is_not_called_again() {
     assert!(notes.iter().any(|note| note.contains("panicked, and is not called again")), "{notes:?}");
 }
 
+/// Whoever ends another's subscription while a change is told keeps that one from hearing of it.
+#[test]
+fn what_is_dropped_before_its_turn_hears_nothing() {
+    let driven = Driven::new(&[&[Fault::LostAt(1)], &[]]);
+    let second = Arc::new(Mutex::new(None::<HealthSubscription>));
+    let held = second.clone();
+    let _first = driven.engine.on_health(move |_| drop(held.lock().unwrap().take()));
+    let (heard, subscription) = Heard::of(&driven.engine);
+    *second.lock().unwrap() = Some(subscription);
+    run_and_settle(&driven);
+    assert!(second.lock().unwrap().is_none());
+    assert!(heard.take().is_empty());
+}
+
+/// A call that fails and one of a frozen plan are looked at afterwards as any other.
+#[test]
+fn memory_is_seen_however_a_call_ends() {
+    let fails = |engine: &Engine| {
+        let missing = (engine.tensor(&[1.0f32], [1]) + 1.0).on(DeviceId(7));
+        missing.to_vec::<f32>().unwrap_err();
+    };
+    let is_frozen = |engine: &Engine| {
+        let y = engine.tensor(&[1.0f32], [1]) + 1.0;
+        let frozen = engine.explain(&[&y]).unwrap().freeze();
+        engine.run_frozen(&[&y], &frozen).unwrap();
+    };
+    for call in [&fails as &dyn Fn(&Engine), &is_frozen] {
+        let engine = small(100_000);
+        let (heard, _subscription) = Heard::of(&engine);
+        let held = [40_000, 25_000, 17_000].map(|bytes| hold(&engine, bytes));
+        assert_eq!(heard.take(), ["warning: Ready"], "{:?}", engine.monitor());
+        drop(held);
+        call(&engine);
+        assert_eq!(heard.take(), ["healthy: Ready"], "{:?}", engine.monitor());
+    }
+}
+
 /// No lock is held: it may ask the engine, compute, and end itself.
 #[test]
 fn whoever_is_told_may_use_the_engine() {
