@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use breakeven_device::{Activity, Binding, Clock as Whose, Recorder, Span};
+use breakeven_device::{Activity, Binding, Clock as Whose, Recorder, Span, Timing};
 
 use crate::errors::lock;
 use crate::flight::Staged;
@@ -192,9 +192,6 @@ impl<'a> Reel<'a> {
     }
 }
 
-/// How much more than the host's clock a device's may count: they are not made alike.
-const SKEW: f64 = 1e-3;
-
 /// Pairs of ticks as times within `window`, which begins with the first of them; `None` for a pair that cannot be: with a zero, which
 /// nobody wrote, that runs backwards or not at all, that begins before the first, or ends after the window.
 fn placed(pairs: &[(u64, u64)], nanoseconds: f64, window: Range<Duration>) -> Vec<Option<Range<Duration>>> {
@@ -202,8 +199,8 @@ fn placed(pairs: &[(u64, u64)], nanoseconds: f64, window: Range<Duration>) -> Ve
     let zero = pairs.iter().find(|pair| is_told(pair)).map_or(0, |pair| pair.0);
     let most = window.end.saturating_sub(window.start);
     let at = |tick: u64| {
-        let since = Duration::from_nanos((tick.checked_sub(zero)? as f64 * nanoseconds) as u64);
-        (since <= most.mul_f64(1.0 + SKEW)).then(|| window.start + since.min(most))
+        let since = if tick == zero { Some(Duration::ZERO) } else { Timing::between((zero, tick), nanoseconds, most) };
+        since.map(|since| window.start + since)
     };
     pairs.iter().map(|pair| is_told(pair).then(|| Some(at(pair.0)?..at(pair.1)?)).flatten()).collect()
 }
