@@ -28,9 +28,13 @@ impl Stages {
                     });
                     let copies: Vec<_> = (at..).zip(copies).collect();
                     // All are sent before any is received.
-                    copies.iter().for_each(|&(at, (from, _))| stages.touch(from, at));
+                    for &(at, (from, _)) in &copies {
+                        stages.touch(from, at);
+                    }
                     stages.open = None;
-                    copies.iter().for_each(|&(at, (_, to))| stages.touch(to, at));
+                    for &(at, (_, to)) in &copies {
+                        stages.touch(to, at);
+                    }
                     at += copies.len() - 1;
                 }
             }

@@ -141,7 +141,7 @@ impl Gpu {
         let over = memory.budget.map_or(0, |most| (memory.used_bytes() + size_class(bytes)).saturating_sub(most));
         // Some drivers give more than there is, and bring it from the host's memory whenever it is used.
         let gone = lock(&self.pool).give_back(over);
-        destroy(gone);
+        destroy(&gone);
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let mapped = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::MAP_WRITE;
         let buffer = self.create_buffer(bytes, if self.is_shared { usage | mapped } else { usage }, false)?;
@@ -179,7 +179,7 @@ impl Gpu {
     pub fn trim(&self, age: Duration) {
         let before = if age.is_zero() { Duration::MAX } else { self.now().saturating_sub(age) };
         let gone = lock(&self.pool).trim(before);
-        destroy(gone);
+        destroy(&gone);
         self.staging.trim(before);
         self.budget.ask_again();
     }
@@ -205,8 +205,10 @@ impl Gpu {
 }
 
 /// Bind groups may still hold the buffers; destroying frees their memory all the same.
-fn destroy(gone: Vec<Raw>) {
-    gone.iter().for_each(|raw| raw.buffer.destroy());
+fn destroy(gone: &[Raw]) {
+    for raw in gone {
+        raw.buffer.destroy();
+    }
 }
 
 impl Drop for Gpu {
@@ -250,7 +252,7 @@ impl Drop for WgpuMemory {
     fn drop(&mut self) {
         if let Some(raw) = self.raw.take() {
             let gone = lock(&self.gpu.pool).put(self.bytes, raw, self.gpu.now());
-            destroy(gone);
+            destroy(&gone);
         }
     }
 }
