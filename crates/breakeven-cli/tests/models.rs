@@ -162,7 +162,7 @@ fn devices_are_told_with_their_health() {
         assert_eq!((&memory["in_flight_submissions"], &memory["in_flight_bytes"]), (&0.into(), &0.into()));
         let (used, budget) = (memory["used_bytes"].as_u64(), memory["budget_bytes"].as_u64());
         // What a software driver tells is the whole machine's.
-        assert_eq!(budget.is_none(), device["kind"] == "Software", "{device}");
+        assert!(budget.is_none() || device["kind"] != "Software", "{device}");
         assert!(used.is_some_and(|used| budget.is_none_or(|budget| used < budget)), "{device}");
     }
     let text = String::from_utf8_lossy(&call(&["devices", "--software"]).stdout).into_owned();

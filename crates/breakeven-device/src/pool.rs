@@ -132,6 +132,9 @@ impl<T> Pool<T> {
 
     /// Take out so many waiting bytes, or as many as there are, for destruction: what has waited longest goes first.
     pub fn give_back(&mut self, bytes: u64) -> Vec<T> {
+        if bytes >= self.counters.pooled_bytes {
+            return self.trim(Duration::MAX);
+        }
         let (mut out, target) = (Vec::new(), self.counters.pooled_bytes.saturating_sub(bytes));
         while self.counters.pooled_bytes > target {
             let waits = self.classes.iter_mut().filter(|(_, class)| !class.waiting.is_empty());

@@ -14,7 +14,7 @@ pub(crate) fn count(machine: &Machine<'_>, slots: &Slots) -> Counts {
         uploads: zeros(),
         downloads: zeros(),
         peak_bytes: peaks(devices, &slots.all, |slot| Some((slot.first, slot.last))),
-        taken_bytes: peaks(devices, &slots.all, |slot| slot.source.is_none().then(|| stages.around(slot))),
+        taken_bytes: peaks(devices, &slots.all, |slot| slot.source.is_none().then(|| held(&stages, slot))),
         ..Counts::default()
     };
     counts.slot_bytes = vec![0; machine.devices.len()];
@@ -48,6 +48,12 @@ fn moved(machine: &Machine<'_>, slots: &Slots, step: &Step) -> u64 {
     }
 }
 
+/// First and last step at which memory of a slot is held: what was brought there is so until the run has ended, for whoever needs it next.
+fn held(stages: &Stages, slot: &Slot) -> (usize, usize) {
+    let (first, last) = stages.around(slot);
+    (first, if slot.is_upload { usize::MAX - 1 } else { last })
+}
+
 /// Highest sum of slots in use at one time, of those that count from a first to a last step. A kept slot is in use to the end.
 fn peaks(devices: usize, slots: &[Slot], life: impl Fn(&Slot) -> Option<(usize, usize)>) -> Vec<u64> {
     let one = |device: DeviceId| {
@@ -78,13 +84,13 @@ mod tests {
 
     fn slot(device: usize, bytes: u64, first: usize, last: usize) -> Slot {
         let device = DeviceId(device);
-        Slot { device, bytes, first, last, source: None, is_upload: true, kept: false }
+        Slot { device, bytes, first, last, source: None, is_upload: false, kept: false }
     }
 
     fn taken(all: Vec<Slot>, steps: Vec<Step>) -> Vec<u64> {
         let slots = Slots { all, steps, found: Vec::new() };
         let stages = Stages::of(&slots);
-        peaks(2, &slots.all, |slot| Some(stages.around(slot)))
+        peaks(2, &slots.all, |slot| Some(held(&stages, slot)))
     }
 
     /// What one submission touches is bound for all of it; what an earlier one alone touched is given back before.
@@ -98,6 +104,8 @@ mod tests {
         assert_eq!(two, [7, 100]);
         let kept = vec![Slot { kept: true, ..all[0].clone() }, all[1].clone(), all[2].clone()];
         assert_eq!(taken(kept, vec![upload(0), upload(1), upload(2)]), [7, 150]);
+        let brought = vec![Slot { is_upload: true, ..all[0].clone() }, all[1].clone(), all[2].clone()];
+        assert_eq!(taken(brought, vec![upload(0), upload(1), upload(2)]), [7, 150]);
     }
 
     /// A copy ends the submission that sends it, and is a part of the one that receives it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use breakeven_device::DeviceKind;
 
 use crate::errors::lock;
-use crate::heaps::{Heap, Share, heaps, main_heap};
+use crate::heaps::{Heap, Share, bounding_heap, heaps, main_heap};
 
 /// How long an answer of the driver counts: one is a system call, and whoever asks may ask at each call.
 const COUNTS: Duration = Duration::from_millis(100);
@@ -36,18 +36,27 @@ struct Told {
     share: Option<Share>,
     /// Bytes that the pool had then, live and waiting.
     reserved: u64,
+    /// How often something was given back that the pool does not count.
+    given_back: u64,
+}
+
+/// What the process may have of a card's memory, and has, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub budget: Option<u64>,
+    pub used: Option<u64>,
 }
 
 impl Budget {
     /// Of a device that has just been opened.
     pub fn of(device: &wgpu::Device, kind: DeviceKind) -> Budget {
-        Budget::new(kind, main_heap(&heaps(device)))
+        Budget::new(kind, bounding_heap(&heaps(device), kind))
     }
 
     fn new(kind: DeviceKind, heap: Option<Heap>) -> Budget {
         // What a software driver tells is the whole machine's.
         let share = heap.and_then(|heap| heap.share).filter(|_| kind != DeviceKind::Software);
-        let told = Mutex::new(Told { at: Some(Duration::ZERO), share, reserved: 0 });
+        let told = Mutex::new(Told { at: Some(Duration::ZERO), share, reserved: 0, given_back: 0 });
         let (heap_bytes, tells_shares) = (heap.map(|heap| heap.bytes), share.is_some());
         Budget { kind, heap_bytes, tells_shares, told, is_paused: AtomicBool::new(false) }
     }
@@ -65,42 +74,45 @@ impl Budget {
     /// What the process may have and has at `now`, while the pool has `reserved` bytes: what the driver said last when it was asked for the
     /// share, at most a tenth of a second ago, and what the pool took or gave back since. Where a driver tells a card's memory alone, that is
     /// the budget.
-    pub fn at(
-        &self,
-        now: Duration,
-        ask: impl FnOnce() -> Option<Share>,
-        reserved: impl Fn() -> u64,
-    ) -> (Option<u64>, Option<u64>) {
-        if self.is_due(now) {
+    pub fn at(&self, now: Duration, ask: impl FnOnce() -> Option<Share>, reserved: impl Fn() -> u64) -> Granted {
+        if let Some(given_back) = self.is_due(now) {
             // Whoever asks meanwhile gets what was told before, and does not wait. What was made meanwhile is in the answer.
             let share = ask();
             let reserved = reserved();
-            *lock(&self.told) = Told { at: Some(now), share, reserved };
+            let mut told = lock(&self.told);
+            let at = (told.given_back == given_back).then_some(now);
+            *told = Told { at, share, reserved, ..*told };
         }
         let (told, reserved) = (*lock(&self.told), reserved());
         let budget = told.share.map(|share| share.budget).or_else(|| self.card_bytes());
-        (budget, told.share.map(|share| told.used(share, reserved)))
+        Granted { budget, used: told.share.map(|share| told.used(share, reserved)) }
     }
 
     /// Something was given back that the pool does not count: the driver is asked the next time.
     pub fn ask_again(&self) {
-        lock(&self.told).at = None;
+        let mut told = lock(&self.told);
+        (told.at, told.given_back) = (None, told.given_back + 1);
     }
 
     /// A wait ran out, or the device is lost: the driver is not asked until something has ended.
-    pub fn pause(&self, is_paused: bool) {
-        self.is_paused.store(is_paused, Relaxed);
+    pub fn pause(&self) {
+        self.is_paused.store(true, Relaxed);
     }
 
-    /// Whether the driver is to be asked now, which is counted.
-    fn is_due(&self, now: Duration) -> bool {
+    /// Work has ended, or there is none.
+    pub fn resume(&self) {
+        self.is_paused.store(false, Relaxed);
+    }
+
+    /// How often something was given back, where the driver is to be asked now, which is counted.
+    fn is_due(&self, now: Duration) -> Option<u64> {
         let mut told = lock(&self.told);
         let is_old = told.at.is_none_or(|at| now.saturating_sub(at) >= COUNTS);
         let is_due = self.tells_shares && !self.is_paused.load(Relaxed) && is_old;
-        if is_due {
+        is_due.then(|| {
             told.at = Some(now);
-        }
-        is_due
+            told.given_back
+        })
     }
 }
 
@@ -151,7 +163,7 @@ mod tests {
     #[test]
     fn what_the_pool_takes_and_gives_back_counts_at_once() {
         let share = Share { budget: 100, used: 40 };
-        let told = Told { at: None, share: Some(share), reserved: 30 };
+        let told = Told { at: None, share: Some(share), reserved: 30, given_back: 0 };
         assert_eq!([30, 50, 10, 0].map(|reserved| told.used(share, reserved)), [40, 60, 20, 10]);
         let told = Told { reserved: 90, ..told };
         assert_eq!(told.used(share, 0), 0, "a driver that counts otherwise");
@@ -161,12 +173,12 @@ mod tests {
     fn a_driver_is_asked_now_and_then_and_not_while_it_may_hang() {
         let share = Some(Share { budget: 100, used: 40 });
         let mut budget = Budget::new(DeviceKind::DiscreteGpu, Some(heap(share)));
-        let is_due = |budget: &Budget, ms| budget.is_due(Duration::from_millis(ms));
+        let is_due = |budget: &Budget, ms| budget.is_due(Duration::from_millis(ms)).is_some();
         let asked = [0, 99, 100, 101, 199, 200].map(|ms| is_due(&budget, ms));
         assert_eq!(asked, [false, false, true, false, false, true]);
-        budget.pause(true);
+        budget.pause();
         assert!(!is_due(&budget, 1000));
-        budget.pause(false);
+        budget.resume();
         assert!(is_due(&budget, 1000) && !is_due(&budget, 1001));
         budget.ask_again();
         assert!(is_due(&budget, 1002) && !is_due(&budget, 1003), "what was given back is seen at once");
@@ -174,14 +186,17 @@ mod tests {
         assert!(!is_due(&budget, 9000), "it has nothing more to tell");
     }
 
-    /// A small part of the host's memory that is set apart for a GPU does not bound what that may have.
     #[test]
     fn a_budget_is_a_cards_memory_or_what_the_driver_grants() {
         let share = Share { budget: 6 * GIB, used: GIB };
         let check = |kind, told: Option<Share>, want: [Option<u64>; 3]| {
             let budget = Budget::new(kind, Some(heap(told)));
-            let (granted, used) = budget.at(Duration::ZERO, || None, || 0);
-            assert_eq!([budget.card_bytes(), granted, used], want.map(|gib| gib.map(|gib| gib * GIB)), "{kind:?}");
+            let granted = budget.at(Duration::ZERO, || None, || 0);
+            assert_eq!(
+                [budget.card_bytes(), granted.budget, granted.used],
+                want.map(|gib| gib.map(|gib| gib * GIB)),
+                "{kind:?}"
+            );
         };
         check(DeviceKind::DiscreteGpu, None, [Some(8), Some(8), None]);
         check(DeviceKind::DiscreteGpu, Some(share), [Some(8), Some(6), Some(1)]);
@@ -200,20 +215,34 @@ mod tests {
             reserved.set(50);
             share(60)
         };
-        let used = |ask: &dyn Fn() -> Option<Share>| budget.at(COUNTS, ask, || reserved.get()).1;
+        let used = |ask: &dyn Fn() -> Option<Share>| budget.at(COUNTS, ask, || reserved.get()).used;
         assert_eq!(used(&ask), Some(60));
         reserved.set(55);
         assert_eq!(used(&|| panic!("it was asked just now")), Some(65));
+    }
+
+    #[test]
+    fn what_is_given_back_while_the_driver_is_asked_has_it_asked_again() {
+        let share = |used| Some(Share { budget: 100, used });
+        let budget = Budget::new(DeviceKind::DiscreteGpu, Some(heap(share(0))));
+        let ask = || {
+            budget.ask_again();
+            share(60)
+        };
+        assert_eq!(budget.at(COUNTS, ask, || 0).used, Some(60));
+        assert_eq!(budget.at(COUNTS, || share(20), || 0).used, Some(20));
     }
 
     /// The wait that ran out may have been told so after another thread had seen the work end.
     #[test]
     fn nothing_is_paused_once_no_work_is_on_its_way_but_for_a_device_that_is_lost() {
         let backend = WgpuBackend::new(WgpuOptions::default());
-        for index in backend.software_adapters() {
+        let adapters = backend.software_adapters();
+        assert!(!adapters.is_empty());
+        for index in adapters {
             let device = backend.open_device(index).unwrap();
             let is_paused = || device.gpu().budget.is_paused.load(Relaxed);
-            device.gpu().budget.pause(true);
+            device.gpu().budget.pause();
             device.memory();
             assert!(!is_paused());
             device.destroy();

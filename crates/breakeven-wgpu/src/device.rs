@@ -120,7 +120,7 @@ impl WgpuDevice {
     fn settle(&self) {
         let landed = lock(&self.flight).take_done();
         if !landed.is_empty() {
-            self.gpu.budget.pause(false);
+            self.gpu.budget.resume();
         }
         for (id, landed) in landed {
             let result = landed.settle(&self.gpu);
@@ -278,7 +278,7 @@ impl Device for WgpuDevice {
                 Status::Failed(e) => return Err(e),
                 Status::Done => return Ok(Timing { wait: start.elapsed(), ..lock(&self.flight).timing(ticket) }),
                 Status::Pending if deadline.has_passed() => {
-                    self.gpu.budget.pause(true);
+                    self.gpu.budget.pause();
                     let pending = lock(&self.flight).pending();
                     return Err(DeviceError::Timeout { waited: deadline.waited(), pending });
                 }
@@ -322,7 +322,7 @@ impl Device for WgpuDevice {
         drop(flight);
         // A wait that ran out may have said so after another thread saw the work end.
         if pending == 0 && self.gpu.verdict.check().is_ok() {
-            self.gpu.budget.pause(false);
+            self.gpu.budget.resume();
         }
         Memory { pending, pending_bytes, ..self.gpu.memory() }
     }
@@ -333,6 +333,8 @@ impl Device for WgpuDevice {
 
     fn trim(&self, age: Duration) {
         self.gpu.trim(age);
+        // What was destroyed is given back to the driver by whoever polls next. A device that is lost says so elsewhere.
+        let _ = self.progress(wgpu::PollType::Poll);
     }
 
     fn now(&self) -> Duration {

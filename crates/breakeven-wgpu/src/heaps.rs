@@ -1,5 +1,7 @@
 //! The heaps of a card's memory, as Vulkan tells of them. Other interfaces tell nothing.
 
+use breakeven_device::DeviceKind;
+
 /// One heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Heap {
@@ -17,6 +19,13 @@ pub(crate) struct Share {
     pub budget: u64,
     /// Bytes that it has, what the driver holds for itself included.
     pub used: u64,
+}
+
+/// The heap whose size bounds what buffers may have. A small part of the host's memory that is set apart for a GPU does not: its driver takes
+/// more of the rest.
+pub(crate) fn bounding_heap(heaps: &[Heap], kind: DeviceKind) -> Option<Heap> {
+    let is_largest = |heap: &Heap| heaps.iter().all(|other| other.bytes <= heap.bytes);
+    main_heap(heaps).filter(|heap| kind == DeviceKind::DiscreteGpu || is_largest(heap))
 }
 
 /// The heap that buffers lie in: the largest of the device's own memory, or of all, where it has none.
@@ -101,6 +110,16 @@ mod tests {
         check(&[heap(8, true), heap(64, false), heap(1, true)], Some(heap(8, true)));
         check(&[heap(64, false)], Some(heap(64, false)));
         check(&[heap(0, true)], None);
+    }
+
+    #[test]
+    fn what_is_set_apart_of_the_hosts_memory_bounds_nothing() {
+        let check = |kind, heaps: &[Heap], want: Option<Heap>| assert_eq!(bounding_heap(heaps, kind), want, "{kind:?}");
+        let set_apart = [heap(1, true), heap(32, false)];
+        check(DeviceKind::DiscreteGpu, &set_apart, Some(heap(1, true)));
+        check(DeviceKind::IntegratedGpu, &set_apart, None);
+        check(DeviceKind::IntegratedGpu, &[heap(16, true), heap(16, false)], Some(heap(16, true)));
+        check(DeviceKind::IntegratedGpu, &[], None);
     }
 
     #[test]

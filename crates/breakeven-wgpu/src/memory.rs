@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use breakeven_device::{Buffer, DeviceError, DeviceKind, Memory, Pool, PoolCounters, Result, size_class};
 
 use crate::backend::WgpuOptions;
-use crate::budget::{Budget, share};
+use crate::budget::{Budget, Granted, share};
 use crate::counters::Counts;
 use crate::errors::{Verdict, guarded, lock};
 use crate::in_place;
@@ -138,7 +138,8 @@ impl Gpu {
 
     fn create(&self, bytes: u64) -> Result<Raw> {
         let memory = self.memory();
-        let over = memory.budget.map_or(0, |most| (memory.used_bytes() + size_class(bytes)).saturating_sub(most));
+        let over =
+            memory.budget.map_or(0, |most| memory.used_bytes().saturating_add(size_class(bytes)).saturating_sub(most));
         // Some drivers give more than there is, and bring it from the host's memory whenever it is used.
         let gone = lock(&self.pool).give_back(over);
         destroy(&gone);
@@ -192,14 +193,14 @@ impl Gpu {
     /// Memory held now, but for what is in flight.
     pub fn memory(&self) -> Memory {
         if self.verdict.check().is_err() {
-            self.budget.pause(true);
+            self.budget.pause();
         }
         let pool = || lock(&self.pool).counters();
         let reserved = || {
             let PoolCounters { live_bytes, pooled_bytes, .. } = pool();
             live_bytes + pooled_bytes
         };
-        let (budget, used) = self.budget.at(self.now(), || share(&self.device), reserved);
+        let Granted { budget, used } = self.budget.at(self.now(), || share(&self.device), reserved);
         Memory { pool: pool(), used, budget, ..Memory::default() }
     }
 }

@@ -318,7 +318,7 @@ impl Devices {
         drop(registry);
         self.changed.notify_all();
         self.keepers.drop_stale(version);
-        self.tell(true);
+        self.tell_change();
         answer
     }
 

@@ -9,10 +9,11 @@ use breakeven_exec::{Inputs, Outcome, OutputValue, StageTiming};
 use breakeven_ir::{Element, Layout, NodeId, Op};
 use breakeven_plan::{Cost, DeviceId, Frozen, OutputPlace, Plan, Policy, Trust};
 
+use crate::attempts::Attempts;
 use crate::cache::Wanted;
 use crate::coming::Awaits;
 use crate::devices::Snapshot;
-use crate::failure::{Attempts, Failure, of_device};
+use crate::failure::{Failure, of_device};
 use crate::patience::{Patience, limit};
 use crate::planned::{Planned, Turn};
 use crate::program::Call;
@@ -45,7 +46,7 @@ impl Engine {
         let way = Way { read: &read, frozen: Some(frozen), is_traced: false };
         let mut attempts = Attempts::at(outputs, self.patience());
         let ran = self.attempt(&devices, outputs, &way, &mut attempts);
-        self.0.devices.tell(false);
+        self.0.devices.tell();
         ran.map_err(|failure| failure.named(&devices))
     }
 
@@ -170,7 +171,7 @@ impl Engine {
     pub(crate) fn compute_so(&self, outputs: &[&Tensor], way: &Way<'_>, attempts: &mut Attempts) -> Result<Report> {
         let done = self.try_until_done(outputs, way, attempts);
         // What the attempts had for themselves is gone.
-        self.0.devices.tell(false);
+        self.0.devices.tell();
         done
     }
 
@@ -201,14 +202,14 @@ impl Engine {
             false if patience.has_time_for_a_trial(planned.longest()) => self.turn(&planned, devices),
             false => planned.lead_on(),
         };
-        let mut turn = devices.with_room(&planned, turn)?;
+        let mut turn = attempts.that_fits(devices, &planned, turn)?;
         let planning = begun.elapsed();
         let given = Engine::inputs(&inputs, devices);
         // All runs of such a trial at once: between those of the leader a device would fall asleep, and threads too.
         while turn.is_apart() {
             let (trial, _, time) = self.carry_out(turn, devices, &given, (false, patience))?;
             trial.took(time);
-            turn = self.turn(&planned, devices);
+            turn = attempts.that_fits(devices, &planned, self.turn(&planned, devices))?;
         }
         let plan = turn.plan();
         let (turn, mut outcome, elapsed) = self.carry_out(turn, devices, &given, (way.is_traced, patience))?;

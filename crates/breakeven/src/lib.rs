@@ -18,6 +18,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod attempts;
 mod beside;
 mod builder;
 mod bytes;

@@ -4,12 +4,12 @@ use breakeven_device::Memory;
 use breakeven_plan::DeviceId;
 
 use crate::devices::{Entry, Snapshot};
-use crate::health::{Facts, Standing, judge};
+use crate::health::{Facts, judge};
 use crate::{DeviceReport, Engine, Health};
 
 impl Engine {
     /// What [`Engine::devices`] tells, without beginning to look for GPUs: for who asks again and again. It waits for no device, and asks a
-    /// driver for the memory of its card every tenth of a second at most.
+    /// driver for the memory of its card every tenth of a second at most, and after memory was given back.
     pub fn monitor(&self) -> Vec<DeviceReport> {
         self.0.devices.snapshot().reports()
     }
@@ -35,12 +35,6 @@ impl Snapshot {
             reopened: entry.record.reopened,
             quarantined: entry.record.quarantined(),
         }
-    }
-
-    /// How each device stands.
-    pub fn standings(&self) -> Vec<Standing> {
-        let one = |entry: &Entry| Standing::of(entry.health(entry.memory()).as_ref(), &entry.state);
-        self.entries().iter().map(one).collect()
     }
 }
 

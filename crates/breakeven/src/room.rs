@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use breakeven_device::{Device, DeviceError};
+use breakeven_device::{Device, DeviceError, Memory};
 use breakeven_ir::{CallError, Spec};
 use breakeven_plan::{DeviceId, Plan};
 
@@ -68,13 +68,46 @@ impl Snapshot {
 }
 
 /// Bytes that are left on a device, where that is known. Where a driver counts them, it counts what waits for copies too, which is given
-/// back when it keeps `wanted` bytes from fitting.
+/// back when that can be what keeps `wanted` bytes from fitting.
 fn left_for(device: &dyn Device, wanted: u64) -> Option<u64> {
     let memory = device.memory();
-    let left = memory.left_bytes()?;
-    if left >= wanted || memory.used.is_none() {
+    let left = left(&memory)?;
+    if left >= wanted || left.saturating_add(besides(&memory)) < wanted {
         return Some(left);
     }
     device.trim(Duration::ZERO);
-    device.memory().left_bytes()
+    Some(self::left(&device.memory()).map_or(left, |now| now.max(left)))
+}
+
+/// What more work may have. What waits in the pool is there for it, however little others leave.
+fn left(memory: &Memory) -> Option<u64> {
+    memory.left_bytes().map(|left| left.max(memory.pool.pooled_bytes))
+}
+
+/// What the driver counts and the pool does not.
+fn besides(memory: &Memory) -> u64 {
+    memory.held_bytes().saturating_sub(memory.pool.live_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use breakeven_device::PoolCounters;
+
+    use super::*;
+
+    fn memory(budget: u64, used: Option<u64>, (live_bytes, pooled_bytes): (u64, u64)) -> Memory {
+        let pool = PoolCounters { live_bytes, pooled_bytes, ..PoolCounters::default() };
+        Memory { pool, used, budget: Some(budget), ..Memory::default() }
+    }
+
+    #[test]
+    fn what_waits_in_the_pool_is_left_even_where_others_have_taken_the_rest() {
+        let check = |memory: Memory, want: [u64; 2]| assert_eq!([left(&memory).unwrap(), besides(&memory)], want);
+        check(memory(100, None, (30, 20)), [70, 0]);
+        check(memory(100, Some(60), (30, 20)), [60, 10]);
+        check(memory(40, Some(60), (30, 20)), [20, 10]);
+        check(memory(10, Some(60), (30, 20)), [20, 10]);
+        check(memory(10, Some(60), (30, 0)), [0, 30]);
+        assert_eq!(left(&Memory::default()), None);
+    }
 }

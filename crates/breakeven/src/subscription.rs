@@ -71,7 +71,8 @@ impl Engine {
     /// ```
     pub fn on_health(&self, tell: impl Fn(&DeviceReport) + Send + Sync + 'static) -> HealthSubscription {
         let devices = &self.0.devices;
-        let told = Mutex::new(Told::of(&devices.snapshot()));
+        let snapshot = devices.snapshot();
+        let told = Mutex::new(Told::of(&snapshot, &snapshot.reports()));
         let subscriber = Arc::new(Subscriber { tell: Box::new(tell), told, is_ended: AtomicBool::new(false) });
         let count = devices.subscribers.add(&subscriber);
         HealthSubscription { subscriber, count }
@@ -79,35 +80,61 @@ impl Engine {
 }
 
 impl Devices {
-    /// Tells whoever is to be told what changed since. Where another thread is at it, that one tells of devices that were changed, too;
-    /// what a call did to them is seen at the next one.
-    pub fn tell(&self, is_changed: bool) {
+    /// Tells whoever is to be told what a call did to the devices. Where another thread is at it, that is seen at the next call.
+    pub fn tell(&self) {
+        self.tell_of(Cause::Call);
+    }
+
+    /// Tells whoever is to be told that devices were changed. Where another thread is at it, that one tells of it too.
+    pub fn tell_change(&self) {
+        self.tell_of(Cause::Change);
+    }
+
+    fn tell_of(&self, cause: Cause) {
         let subscribers = &self.subscribers;
-        if subscribers.count.load(Ordering::Relaxed) == 0 || !subscribers.begin(self.snapshot(), is_changed) {
+        if subscribers.count.load(Ordering::Relaxed) == 0 || !subscribers.begin(self.snapshot(), cause) {
             return;
         }
         while let Some(devices) = subscribers.next() {
+            let reports = devices.reports();
             for subscriber in subscribers.alive() {
-                if catch_unwind(AssertUnwindSafe(|| subscriber.hears_of(&devices))).is_err() {
-                    subscribers.remove(&subscriber);
-                    let what =
-                        "a callback that was to be told of the health of devices panicked, and is not called again";
-                    self.note(what.to_owned());
-                }
+                self.tell_one(subscriber, &devices, &reports);
             }
+        }
+    }
+
+    /// What the user's code panics with, or has captured, is the user's as well: it goes where a panic is caught, or stays.
+    fn tell_one(&self, subscriber: Arc<Subscriber>, devices: &Snapshot, reports: &[DeviceReport]) {
+        let which = Arc::as_ptr(&subscriber);
+        let hear = move || subscriber.hears_of(devices, reports);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(hear)) {
+            std::mem::forget(panic);
+            self.subscribers.remove(which);
+            let what = "a callback that was to be told of the health of devices panicked, and is not called again";
+            self.note(what.to_owned());
         }
     }
 }
 
+/// Why there may be something to tell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// A call has ended.
+    Call,
+    /// A device was found, failed or came back.
+    Change,
+}
+
 impl Told {
-    fn of(devices: &Snapshot) -> Told {
-        Told { version: devices.version, standings: devices.standings() }
+    fn of(devices: &Snapshot, reports: &[DeviceReport]) -> Told {
+        let one = |report: &DeviceReport| Standing::of(report.health.as_ref(), &report.state);
+        Told { version: devices.version, standings: reports.iter().map(one).collect() }
     }
 }
 
 impl Subscriber {
-    fn hears_of(&self, devices: &Snapshot) {
-        let now = Told::of(devices);
+    fn hears_of(&self, devices: &Snapshot, reports: &[DeviceReport]) {
+        let now = Told::of(devices, reports);
         let mut told = lock(&self.told);
         // Another thread may have been faster with what came later.
         if now.version < told.version {
@@ -122,7 +149,7 @@ impl Subscriber {
             if self.is_ended.load(Ordering::Acquire) {
                 return;
             }
-            (self.tell)(&devices.report(at));
+            (self.tell)(&reports[at]);
         }
     }
 }
@@ -140,15 +167,15 @@ impl Subscribers {
         all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    fn remove(&self, gone: &Arc<Subscriber>) {
-        lock(&self.all).retain(|subscriber| !std::ptr::eq(subscriber.as_ptr(), Arc::as_ptr(gone)));
+    fn remove(&self, gone: *const Subscriber) {
+        lock(&self.all).retain(|subscriber| !std::ptr::eq(subscriber.as_ptr(), gone));
     }
 
     /// Takes the turn; false where another thread has it, or this one already.
-    fn begin(&self, devices: Snapshot, is_changed: bool) -> bool {
+    fn begin(&self, devices: Snapshot, cause: Cause) -> bool {
         let mut turn = lock(&self.turn);
         let is_free = !turn.is_taken;
-        if is_free || is_changed {
+        if is_free || cause == Cause::Change {
             turn.waiting.push_back(devices);
         }
         turn.is_taken = true;
