@@ -147,6 +147,28 @@ fn d09_the_interface_is_chosen_or_told_which_there_are() {
     assert!(told.contains("through gl alone") && !told.contains("wgpu/vulkan"), "{told}");
 }
 
+/// How each device does, what it holds of what it may hold, and what is in flight there.
+#[test]
+fn devices_are_told_with_their_health() {
+    let output = call(&["--json", "devices", "--software"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let all = told["devices"].as_array().expect("there is a list");
+    let ready: Vec<_> = all.iter().filter(|device| device["state"] == "ready").collect();
+    assert!(ready.len() > 1, "no software adapter is ready: {told}");
+    for device in ready {
+        let memory = &device["memory"];
+        assert_eq!((&device["health"], &device["health_reason"]), (&"healthy".into(), &serde_json::Value::Null));
+        assert_eq!((&memory["in_flight_submissions"], &memory["in_flight_bytes"]), (&0.into(), &0.into()));
+        let (used, budget) = (memory["used_bytes"].as_u64(), memory["budget_bytes"].as_u64());
+        // What a software driver tells is the whole machine's.
+        assert!(budget.is_none() || device["kind"] != "Software", "{device}");
+        assert!(used.is_some_and(|used| budget.is_none_or(|budget| used < budget)), "{device}");
+    }
+    let text = String::from_utf8_lossy(&call(&["devices", "--software"]).stdout).into_owned();
+    assert!(text.contains("\n         healthy, ") && text.contains(" in use, nothing in flight"), "{text}");
+}
+
 /// Case L04: nobody is told which limits a device was asked for, and which it granted.
 #[test]
 fn l04_limits_are_told_as_asked_and_granted() {

@@ -214,7 +214,8 @@ impl Device for CpuDevice {
     }
 
     fn memory(&self) -> Memory {
-        Memory { pool: self.machine.store.counters(), budget: self.machine.store.budget(), pending: 0 }
+        let store = &self.machine.store;
+        Memory { pool: store.counters(), budget: store.budget(), ..Memory::default() }
     }
 
     fn pool_classes(&self) -> Vec<PoolClass> {

@@ -184,15 +184,38 @@ pub enum Status {
     Failed(DeviceError),
 }
 
-/// Memory of a device: what is live, what its pool holds, and the most there ever was.
+/// Memory of a device and what is in flight there: what is live, what its pool holds, and the most there ever was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Counters of its pool.
     pub pool: PoolCounters,
-    /// The most it may use, in bytes, where known.
+    /// Bytes in use by this process, what the driver holds for itself included; `None` where no driver tells.
+    pub used: Option<u64>,
+    /// The most this process may use, in bytes, where known: what its driver grants, which may be less when others use the device too, or what
+    /// a card has.
     pub budget: Option<u64>,
     /// Submissions not finished.
     pub pending: usize,
+    /// Bytes that these move between host and device.
+    pub pending_bytes: u64,
+}
+
+impl Memory {
+    /// Bytes in use: as the driver tells, and no less than the pool has, live and waiting. Some drivers count nothing.
+    pub fn used_bytes(&self) -> u64 {
+        self.used.unwrap_or(0).max(self.pool.live_bytes + self.pool.pooled_bytes)
+    }
+
+    /// Bytes in use that would still be in use if the pool gave back what waits there.
+    pub fn held_bytes(&self) -> u64 {
+        self.used_bytes().saturating_sub(self.pool.pooled_bytes)
+    }
+
+    /// Bytes that more work may have, what waits in the pool included, where a budget is known. One of 0 says nothing.
+    pub fn left_bytes(&self) -> Option<u64> {
+        let budget = self.budget.filter(|budget| *budget > 0)?;
+        Some(budget.saturating_sub(self.held_bytes()))
+    }
 }
 
 /// What a device is.
@@ -227,4 +250,24 @@ pub enum DeviceKind {
     Simulated,
     /// Something else.
     Other,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_in_the_pool_is_in_use_and_left_all_the_same() {
+        let pool = PoolCounters { live_bytes: 30, pooled_bytes: 20, ..PoolCounters::default() };
+        let check = |used, budget, want: (u64, u64, Option<u64>)| {
+            let memory = Memory { pool, used, budget, ..Memory::default() };
+            assert_eq!((memory.used_bytes(), memory.held_bytes(), memory.left_bytes()), want);
+        };
+        check(None, None, (50, 30, None));
+        check(None, Some(100), (50, 30, Some(70)));
+        check(Some(90), Some(100), (90, 70, Some(30)));
+        check(Some(130), Some(100), (130, 110, Some(0)));
+        check(Some(0), Some(100), (50, 30, Some(70)));
+        check(Some(10), Some(0), (50, 30, None));
+    }
 }

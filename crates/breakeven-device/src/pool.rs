@@ -130,6 +130,21 @@ impl<T> Pool<T> {
         out
     }
 
+    /// Take out so many waiting bytes, or as many as there are, for destruction: what has waited longest goes first.
+    pub fn give_back(&mut self, bytes: u64) -> Vec<T> {
+        if bytes >= self.counters.pooled_bytes {
+            return self.trim(Duration::MAX);
+        }
+        let (mut out, target) = (Vec::new(), self.counters.pooled_bytes.saturating_sub(bytes));
+        while self.counters.pooled_bytes > target {
+            let waits = self.classes.iter_mut().filter(|(_, class)| !class.waiting.is_empty());
+            let Some((size, class)) = waits.min_by_key(|(_, class)| class.waiting[0].0) else { break };
+            self.counters.pooled_bytes -= size;
+            out.push(class.waiting.remove(0).1);
+        }
+        out
+    }
+
     /// What it did and holds.
     pub fn counters(&self) -> PoolCounters {
         self.counters
@@ -201,6 +216,21 @@ mod tests {
         }
         assert_eq!(pool.trim(Duration::from_secs(1)), [0]);
         assert_eq!(pool.counters().pooled_bytes, 128);
+    }
+
+    #[test]
+    fn what_waited_longest_is_given_back_and_no_more_than_is_wanted() {
+        let mut pool = Pool::new(u64::MAX, Duration::MAX);
+        for (second, bytes) in [(0, 128), (1, 64), (2, 64), (3, 1024)] {
+            pool.made(bytes);
+            assert!(pool.put(bytes, second, Duration::from_secs(second)).is_empty());
+        }
+        assert_eq!(pool.give_back(0), [0; 0]);
+        assert_eq!(pool.give_back(1), [0]);
+        assert_eq!(pool.give_back(65), [1, 2], "in whole pieces");
+        assert_eq!(pool.counters().pooled_bytes, 1024);
+        assert_eq!((pool.give_back(u64::MAX), pool.give_back(1)), (vec![3], vec![]));
+        assert_eq!(pool.counters().pooled_bytes, 0);
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod resolve;
 mod route;
 mod schedule;
 mod slots;
+mod stages;
 mod verify;
 
 pub use class_curves::{Between, ClassCurves, Mix};

@@ -45,7 +45,7 @@ pub fn plan(graph: &Graph, home: &Home, policy: &Policy, machine: &Machine<'_>) 
 }
 
 /// As [`plan`], telling `done` after each pass, so that the caller can time them; the passes themselves read no clock.
-/// They run again without a device whose memory the plan does not fit into.
+/// They run again without a device whose memory the plan does not fit into, but for what insists on it.
 pub fn plan_observed(
     graph: &Graph,
     home: &Home,
@@ -61,7 +61,7 @@ pub fn plan_observed(
     let mut barred = Barred::new();
     loop {
         let plan = plan_without(request, &barred, done)?;
-        match short_of_memory(machine, &plan).filter(|(device, _)| !barred.contains_key(device)) {
+        match short_of_memory(machine, &plan, &barred) {
             None => return Ok(Plan { graph: fingerprint, ..plan }),
             Some((device, why)) => barred.insert(device, why),
         };
@@ -117,10 +117,11 @@ fn everywhere(policy: &Policy, machine: &Machine<'_>) -> Vec<DType> {
     DType::ALL.into_iter().filter(has).collect()
 }
 
-/// A device whose memory the plan would not fit into.
-fn short_of_memory(machine: &Machine<'_>, plan: &Plan) -> Option<(DeviceId, String)> {
+/// A device whose memory the plan would not fit into, and which is not barred: of those, only what insists on them is left.
+fn short_of_memory(machine: &Machine<'_>, plan: &Plan, barred: &Barred) -> Option<(DeviceId, String)> {
     let devices = machine.devices.iter().zip(&plan.counts.slot_bytes).enumerate().skip(1);
-    devices.into_iter().find_map(|(device, (view, &needed))| {
+    let mut open = devices.filter(|(device, _)| !barred.contains_key(&DeviceId(*device)));
+    open.find_map(|(device, (view, &needed))| {
         let has = view.caps.memory_bytes.filter(|&has| needed > has)?;
         Some((DeviceId(device), format!("the plan would need {needed} bytes at once, and the device has {has}")))
     })

@@ -140,6 +140,9 @@ pub struct Counts {
     pub moved_bytes: u64,
     /// Highest sum of the bytes of slots in use at one time, on each device.
     pub peak_bytes: Vec<u64>,
+    /// What has to be taken for the plan at one time, on each device: slots but for inputs that lie there already, each for as long as the
+    /// submissions that touch it, which bind all their slots at once.
+    pub taken_bytes: Vec<u64>,
     /// Bytes of all slots of each device: what it takes to bind them all at once.
     pub slot_bytes: Vec<u64>,
 }

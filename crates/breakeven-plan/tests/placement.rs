@@ -171,7 +171,8 @@ fn a_pin_never_falls_back() {
     let far = Policy { pin: Some(DeviceId(7)), ..Policy::default() };
     assert!(matches!(try_plan(&graph, &home, &far, &[cpu()]), Err(PlanError::NoDevice { .. })));
     let tight = Device { caps: Caps { memory_bytes: Some(100), ..gpu(1.0).caps }, ..gpu(1.0) };
-    assert!(matches!(try_plan(&graph, &home, &policy, &[cpu(), tight]), Err(PlanError::Pinned { .. })));
+    let found = plan_on(&graph, &home, &policy, &[cpu(), tight]);
+    assert_eq!((devices(&found), found.decisions[0].reason), (vec![1], Reason::Pinned), "its driver decides");
 }
 
 #[test]
@@ -204,7 +205,19 @@ fn many_operations_on_a_gpu_are_one_upload_one_submission_one_read() {
     assert_eq!(plan.counts.moved_bytes, 2 * 64 * 64 * 4);
     assert!(matches!((&plan.steps[0], &plan.steps[21]), (Step::Upload { .. }, Step::Download { .. })));
     assert_eq!(plan.counts.peak_bytes[1], 2 * 64 * 64 * 4);
+    assert_eq!(plan.counts.taken_bytes[1], plan.counts.slot_bytes[1], "nothing is there yet, and all is bound at once");
     assert_eq!(plan.counts.slot_bytes[1], 4 * 64 * 64 * 4, "the input, which stays, two to work in, and the result");
+}
+
+#[test]
+fn what_lies_on_a_device_already_is_not_taken_again() {
+    let policy = Policy { pin: Some(GPU), ..Policy::default() };
+    let taken = |resident| {
+        let (graph, home) = product(64, resident);
+        plan_on(&graph, &home, &policy, &[cpu(), gpu(1.0)]).counts.taken_bytes
+    };
+    assert_eq!(taken(true), [0, 64 * 64 * 4]);
+    assert_eq!(taken(false), [0, 3 * 64 * 64 * 4]);
 }
 
 #[test]

@@ -38,8 +38,9 @@ pub struct WgpuOptions {
     pub in_flight_bytes: u64,
     /// Submissions that may be in flight.
     pub in_flight_submissions: usize,
-    /// Bytes that each pool keeps waiting.
-    pub pool_bytes: u64,
+    /// Bytes that each pool keeps waiting; where this is not said, a quarter of the card's memory, or 4 GiB where that is not told, and 1 GiB of
+    /// the host's memory for copies in either direction.
+    pub pool_bytes: Option<u64>,
     /// How long it keeps what nobody asks for, as long as anything is done on the device.
     pub pool_age: Duration,
     /// Whether the host writes and reads the device's own memory where it lies, where both share it, instead of copies by the device.
@@ -80,7 +81,7 @@ impl Default for WgpuOptions {
             timestamps: true,
             in_flight_bytes: 1 << 30,
             in_flight_submissions: 256,
-            pool_bytes: 4 << 30,
+            pool_bytes: None,
             pool_age: Duration::from_mins(1),
             in_place: None,
             // A copy of so many takes about as long as lending them costs on both ends, and memory that others hold is memory

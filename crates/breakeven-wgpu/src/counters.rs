@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::staging::Staging;
+
 /// How often a device did what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -23,8 +25,14 @@ pub struct Counters {
     pub lent_bytes: u64,
     /// Buffers made for copies from and to the host.
     pub staging: u64,
+    /// Copies from and to the host that found a buffer which was made before.
+    pub staging_hits: u64,
+    /// Bytes of all such buffers now, in use and waiting.
+    pub staging_bytes: u64,
     /// Pipelines compiled.
     pub pipelines: u64,
+    /// Dispatches of prepared segments whose pipeline was there already.
+    pub pipeline_hits: u64,
     /// Pipelines that are kept now for who asks for them next.
     pub pipelines_kept: u64,
     /// Pipelines that were let go for others.
@@ -33,6 +41,8 @@ pub struct Counters {
     pub pipeline_text_bytes: u64,
     /// Bind groups made.
     pub bind_groups: u64,
+    /// Bind groups of submissions that were found as they were made for an earlier one with the same buffers.
+    pub bind_group_hits: u64,
 }
 
 #[derive(Debug, Default)]
@@ -46,11 +56,15 @@ pub(crate) struct Counts {
     pub lent: AtomicU64,
     pub staging: AtomicU64,
     pub pipelines: AtomicU64,
+    /// Dispatches that were given a pipeline.
+    pub pipelines_given: AtomicU64,
     pub bind_groups: AtomicU64,
+    pub bind_group_hits: AtomicU64,
 }
 
 impl Counts {
-    pub fn read(&self, lent_bytes: u64) -> Counters {
+    pub fn read(&self, staging: &Staging) -> Counters {
+        let (pipelines, pools) = (self.pipelines.load(Relaxed), staging.counters());
         Counters {
             submits: self.submits.load(Relaxed),
             passes: self.passes.load(Relaxed),
@@ -59,10 +73,14 @@ impl Counts {
             reads: self.reads.load(Relaxed),
             in_place: self.in_place.load(Relaxed),
             lent: self.lent.load(Relaxed),
-            lent_bytes,
+            lent_bytes: staging.loans.bytes(),
             staging: self.staging.load(Relaxed),
-            pipelines: self.pipelines.load(Relaxed),
+            staging_hits: pools.iter().map(|pool| pool.hits).sum(),
+            staging_bytes: pools.iter().map(|pool| pool.live_bytes + pool.pooled_bytes).sum(),
+            pipelines,
+            pipeline_hits: self.pipelines_given.load(Relaxed).saturating_sub(pipelines),
             bind_groups: self.bind_groups.load(Relaxed),
+            bind_group_hits: self.bind_group_hits.load(Relaxed),
             ..Counters::default()
         }
     }
@@ -70,5 +88,10 @@ impl Counts {
 
 /// One more.
 pub(crate) fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Relaxed);
+    count_all(counter, 1);
+}
+
+/// So many more.
+pub(crate) fn count_all(counter: &AtomicU64, more: usize) {
+    counter.fetch_add(more as u64, Relaxed);
 }

@@ -67,13 +67,18 @@ impl WgpuDevice {
             .map_err(|e| refused(e.to_string()))?;
         let pipelines = Pipelines::new(&options);
         let gpu = Gpu::new((instance, adapter), opened, info.kind, options);
-        let caps = adapter::caps(&gpu.limits);
+        let caps = Caps { memory_bytes: gpu.budget.card_bytes(), ..adapter::caps(&gpu.limits) };
         Ok(WgpuDevice { info, caps, flight: Mutex::default(), pipelines, gpu: Arc::new(gpu) })
     }
 
     /// What it did so far.
     pub fn counters(&self) -> Counters {
-        self.pipelines.count(self.gpu.counts.read(self.gpu.staging.loans.bytes()))
+        self.pipelines.count(self.gpu.counts.read(&self.gpu.staging))
+    }
+
+    /// Buffers that copies to the device pass through, and those that copies from it do, by size class, the smallest first.
+    pub fn staging_classes(&self) -> [Vec<PoolClass>; 2] {
+        self.gpu.staging.classes()
     }
 
     /// Gives the device up as if it were lost, for tests of what happens then.
@@ -114,6 +119,9 @@ impl WgpuDevice {
 
     fn settle(&self) {
         let landed = lock(&self.flight).take_done();
+        if !landed.is_empty() {
+            self.gpu.budget.resume();
+        }
         for (id, landed) in landed {
             let result = landed.settle(&self.gpu);
             let held = lock(&self.flight).end(id, result);
@@ -270,6 +278,7 @@ impl Device for WgpuDevice {
                 Status::Failed(e) => return Err(e),
                 Status::Done => return Ok(Timing { wait: start.elapsed(), ..lock(&self.flight).timing(ticket) }),
                 Status::Pending if deadline.has_passed() => {
+                    self.gpu.budget.pause();
                     let pending = lock(&self.flight).pending();
                     return Err(DeviceError::Timeout { waited: deadline.waited(), pending });
                 }
@@ -308,7 +317,14 @@ impl Device for WgpuDevice {
     }
 
     fn memory(&self) -> Memory {
-        Memory { pool: self.gpu.pool(), budget: None, pending: lock(&self.flight).pending() }
+        let flight = lock(&self.flight);
+        let (pending, pending_bytes) = (flight.pending(), flight.bytes());
+        drop(flight);
+        // A wait that ran out may have said so after another thread saw the work end.
+        if pending == 0 && self.gpu.verdict.check().is_ok() {
+            self.gpu.budget.resume();
+        }
+        Memory { pending, pending_bytes, ..self.gpu.memory() }
     }
 
     fn pool_classes(&self) -> Vec<PoolClass> {
@@ -317,6 +333,8 @@ impl Device for WgpuDevice {
 
     fn trim(&self, age: Duration) {
         self.gpu.trim(age);
+        // What was destroyed is given back to the driver by whoever polls next. A device that is lost says so elsewhere.
+        let _ = self.progress(wgpu::PollType::Poll);
     }
 
     fn now(&self) -> Duration {

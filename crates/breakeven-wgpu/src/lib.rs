@@ -7,11 +7,13 @@
 
 mod adapter;
 mod backend;
+mod budget;
 mod counters;
 mod device;
 mod errors;
 mod flight;
 mod graphics;
+mod heaps;
 mod hold;
 mod in_place;
 mod kept;

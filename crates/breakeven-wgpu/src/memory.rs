@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use breakeven_device::{Buffer, DeviceError, DeviceKind, Pool, Result, size_class};
+use breakeven_device::{Buffer, DeviceError, DeviceKind, Memory, Pool, PoolCounters, Result, size_class};
 
 use crate::backend::WgpuOptions;
+use crate::budget::{Budget, Granted, share};
 use crate::counters::Counts;
 use crate::errors::{Verdict, guarded, lock};
 use crate::in_place;
@@ -35,6 +36,7 @@ pub(crate) struct Gpu {
     pub counts: Counts,
     pub staging: Staging,
     pool: Mutex<Pool<Raw>>,
+    pub budget: Budget,
     ids: AtomicU64,
     start: Instant,
     /// When the last submission ended that was recorded, as far as is known.
@@ -70,6 +72,8 @@ impl Gpu {
         verdict.listen(&device);
         let about = adapter.get_info();
         let cache = options.kept.as_ref().and_then(|k| k.open(&device, instance, &about, &verdict));
+        let budget = Budget::of(&device, kind);
+        let pool_bytes = options.pool_bytes.unwrap_or_else(|| budget.pool_bytes());
         Gpu {
             limits: device.limits(),
             kind,
@@ -82,7 +86,8 @@ impl Gpu {
             verdict,
             counts: Counts::default(),
             staging: Staging::new(&options),
-            pool: Mutex::new(Pool::new(options.pool_bytes, options.pool_age)),
+            pool: Mutex::new(Pool::new(pool_bytes, options.pool_age)),
+            budget,
             ids: AtomicU64::new(0),
             start: Instant::now(),
             recorded_until: Mutex::default(),
@@ -132,6 +137,12 @@ impl Gpu {
     }
 
     fn create(&self, bytes: u64) -> Result<Raw> {
+        let memory = self.memory();
+        let over =
+            memory.budget.map_or(0, |most| memory.used_bytes().saturating_add(size_class(bytes)).saturating_sub(most));
+        // Some drivers give more than there is, and bring it from the host's memory whenever it is used.
+        let gone = lock(&self.pool).give_back(over);
+        destroy(&gone);
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let mapped = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::MAP_WRITE;
         let buffer = self.create_buffer(bytes, if self.is_shared { usage | mapped } else { usage }, false)?;
@@ -168,12 +179,10 @@ impl Gpu {
     /// Give back pooled memory that nobody has used for `age`.
     pub fn trim(&self, age: Duration) {
         let before = if age.is_zero() { Duration::MAX } else { self.now().saturating_sub(age) };
-        let old = lock(&self.pool).trim(before);
-        // Bind groups still hold the buffers; destroying frees their memory all the same.
-        for raw in old {
-            raw.buffer.destroy();
-        }
+        let gone = lock(&self.pool).trim(before);
+        destroy(&gone);
         self.staging.trim(before);
+        self.budget.ask_again();
     }
 
     /// The pool by size class.
@@ -181,9 +190,25 @@ impl Gpu {
         lock(&self.pool).classes()
     }
 
-    /// Counters of the pool.
-    pub fn pool(&self) -> breakeven_device::PoolCounters {
-        lock(&self.pool).counters()
+    /// Memory held now, but for what is in flight.
+    pub fn memory(&self) -> Memory {
+        if self.verdict.check().is_err() {
+            self.budget.pause();
+        }
+        let pool = || lock(&self.pool).counters();
+        let reserved = || {
+            let PoolCounters { live_bytes, pooled_bytes, .. } = pool();
+            live_bytes + pooled_bytes
+        };
+        let Granted { budget, used } = self.budget.at(self.now(), || share(&self.device), reserved);
+        Memory { pool: pool(), used, budget, ..Memory::default() }
+    }
+}
+
+/// Bind groups may still hold the buffers; destroying frees their memory all the same.
+fn destroy(gone: &[Raw]) {
+    for raw in gone {
+        raw.buffer.destroy();
     }
 }
 
@@ -228,10 +253,7 @@ impl Drop for WgpuMemory {
     fn drop(&mut self) {
         if let Some(raw) = self.raw.take() {
             let gone = lock(&self.gpu.pool).put(self.bytes, raw, self.gpu.now());
-            // Bind groups may still hold the buffers; destroying frees their memory all the same.
-            for raw in gone {
-                raw.buffer.destroy();
-            }
+            destroy(&gone);
         }
     }
 }

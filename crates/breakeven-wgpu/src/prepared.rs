@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use breakeven_device::{Prepared, Result, Segment, SegmentStep};
 use breakeven_ir::Launch;
 
-use crate::counters::count;
+use crate::counters::{count, count_all};
 use crate::errors::lock;
 use crate::kernels::{Dispatch, Planned, Shaping, plan_all};
 use crate::memory::{Gpu, Raw};
@@ -128,6 +128,7 @@ impl WgpuPrepared {
     pub fn groups(&self, gpu: &Gpu, buffers: &[&Raw], scratch: Option<&Raw>) -> Result<Arc<Groups>> {
         let key: Vec<u64> = buffers.iter().chain(&scratch).map(|raw| raw.id).collect();
         if let Some((_, known)) = lock(&self.groups).iter().find(|(k, _)| *k == key) {
+            count_all(&gpu.counts.bind_group_hits, known.len());
             return Ok(known.clone());
         }
         let made = Arc::new(gpu.guarded(|| self.bind_all(gpu, buffers, scratch))?);
@@ -248,8 +249,10 @@ fn make_ready(
     let start = words.len();
     words.extend_from_slice(&dispatch.args);
     words.resize(words.len().next_multiple_of(4), 0);
+    let pipeline = pipelines.get(gpu, dispatch)?;
+    count(&gpu.counts.pipelines_given);
     Ok(Ready {
-        pipeline: pipelines.get(gpu, dispatch)?,
+        pipeline,
         grid: grid(dispatch, gpu.limits.max_compute_workgroups_per_dimension),
         launches: launches.clone(),
         bound: dispatch.bound.clone(),

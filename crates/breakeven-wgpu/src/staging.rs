@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use breakeven_device::{DeviceError, HostBytes, HostMemory, Pool, Result, Timing};
+use breakeven_device::{DeviceError, HostBytes, HostMemory, Pool, PoolClass, PoolCounters, Result, Timing};
 
 use crate::backend::WgpuOptions;
 use crate::counters::count;
@@ -11,6 +11,9 @@ use crate::errors::lock;
 use crate::flight::Load;
 use crate::lend::{Lent, Loans};
 use crate::memory::Gpu;
+
+/// Bytes of the host's memory that each pool keeps waiting.
+const MOST: u64 = 1 << 30;
 
 /// Buffers for writing, mapped while they wait, and for reading.
 #[derive(Debug)]
@@ -34,7 +37,7 @@ pub(crate) struct Clock {
 
 impl Staging {
     pub fn new(options: &WgpuOptions) -> Staging {
-        let pool = || Mutex::new(Pool::new(options.pool_bytes.min(1 << 30), options.pool_age));
+        let pool = || Mutex::new(Pool::new(options.pool_bytes.unwrap_or(MOST).min(MOST), options.pool_age));
         Staging { write: pool(), read: pool(), loans: Loans::new(options.lent_bytes), clocks: Mutex::default() }
     }
 
@@ -103,6 +106,16 @@ impl Staging {
                 Ok(memory.into())
             }
         }
+    }
+
+    /// What the pools for writing and for reading did and hold.
+    pub fn counters(&self) -> [PoolCounters; 2] {
+        [&self.write, &self.read].map(|pool| lock(pool).counters())
+    }
+
+    /// The same by size class.
+    pub fn classes(&self) -> [Vec<PoolClass>; 2] {
+        [&self.write, &self.read].map(|pool| lock(pool).classes())
     }
 
     /// Counts memory for reading as gone: its device is lost.

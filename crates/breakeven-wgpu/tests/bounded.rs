@@ -97,6 +97,7 @@ fn a_pipeline_that_a_prepared_segment_holds_is_not_made_twice() {
         assert_eq!((device.counters().pipelines, device.counters().pipelines_kept), (20, 9), "eight, and the newest");
         (0..8).for_each(|nth| check(&device, nth));
         assert_eq!(device.counters().pipelines, 20, "those that are held were found");
+        assert_eq!(device.counters().pipeline_hits, 8);
         drop(held);
         check(&device, 20);
         assert_eq!(device.counters().pipelines_kept, 4);

@@ -15,7 +15,8 @@ use crate::record::Record;
 use crate::recovery::Opener;
 use crate::search::{self, Search};
 use crate::stale::Keepers;
-use crate::{DeviceReport, Error, calibrate};
+use crate::subscription::Subscribers;
+use crate::{Error, calibrate};
 
 /// How a device stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +87,8 @@ pub(crate) struct Devices {
     changed: Condvar,
     /// Who keeps plans for the devices as they were.
     pub keepers: Keepers,
+    /// Who is told how they do.
+    pub subscribers: Subscribers,
     /// Threads that look for devices, open them again, or compile for them beside the work of the callers.
     pub inside: Inside,
     /// What is to be compiled so.
@@ -169,6 +172,7 @@ impl Devices {
             is_waiting,
             changed: Condvar::new(),
             keepers: Keepers::default(),
+            subscribers: Subscribers::default(),
             inside: Inside::default(),
             beside: Beside::default(),
             is_left: AtomicBool::new(false),
@@ -298,19 +302,6 @@ impl Devices {
         if self.beside.wait(deadline) { Ok(()) } else { Err(deadline.waited()) }
     }
 
-    pub fn report(&self) -> Vec<DeviceReport> {
-        let one = |(id, e): (usize, &Entry)| DeviceReport {
-            id: DeviceId(id),
-            name: e.name.clone(),
-            info: e.info.clone(),
-            state: e.state.clone(),
-            memory: e.device.as_ref().map(|d| d.memory()),
-            reopened: e.record.reopened,
-            quarantined: e.record.quarantined(),
-        };
-        self.snapshot().entries.iter().enumerate().map(one).collect()
-    }
-
     pub fn profile(&self) -> Profile {
         let devices = self.snapshot().entries.iter().map(|e| e.profile.clone()).collect();
         Profile { devices, ..Profile::new("") }
@@ -327,6 +318,7 @@ impl Devices {
         drop(registry);
         self.changed.notify_all();
         self.keepers.drop_stale(version);
+        self.tell_change();
         answer
     }
 

@@ -12,7 +12,7 @@ use crate::builder::EngineBuilder;
 use crate::cache::Plans;
 use crate::devices::{DeviceState, Devices};
 use crate::profile_file::ProfileFile;
-use crate::{Error, Precision, Result};
+use crate::{Error, Health, Precision, Result};
 
 /// Devices and what was measured of them. No global state: several engines in one process do not know of each other,
 /// and one engine may be shared by threads. Clones are the same engine.
@@ -82,7 +82,9 @@ pub struct DeviceReport {
     pub info: DeviceInfo,
     /// How it stands.
     pub state: DeviceState,
-    /// Memory it holds, when it is open.
+    /// How well it does; `None` where it was found and never used.
+    pub health: Option<Health>,
+    /// Memory it holds and what it may hold, and what is in flight there, when it is open.
     pub memory: Option<Memory>,
     /// How often it was lost and opened again.
     pub reopened: usize,
@@ -138,7 +140,7 @@ impl Engine {
     /// All devices that are known by now, usable or not, and why not. GPUs are looked for from now on.
     pub fn devices(&self) -> Vec<DeviceReport> {
         self.0.devices.look();
-        self.0.devices.report()
+        self.monitor()
     }
 
     /// A device itself, if it is open: for tests of rows and operations of your own.

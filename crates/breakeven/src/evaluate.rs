@@ -9,10 +9,11 @@ use breakeven_exec::{Inputs, Outcome, OutputValue, StageTiming};
 use breakeven_ir::{Element, Layout, NodeId, Op};
 use breakeven_plan::{Cost, DeviceId, Frozen, OutputPlace, Plan, Policy, Trust};
 
+use crate::attempts::Attempts;
 use crate::cache::Wanted;
 use crate::coming::Awaits;
 use crate::devices::Snapshot;
-use crate::failure::{Attempts, Failure, of_device};
+use crate::failure::{Failure, of_device};
 use crate::patience::{Patience, limit};
 use crate::planned::{Planned, Turn};
 use crate::program::Call;
@@ -44,7 +45,9 @@ impl Engine {
         let read = vec![false; outputs.len()];
         let way = Way { read: &read, frozen: Some(frozen), is_traced: false };
         let mut attempts = Attempts::at(outputs, self.patience());
-        self.attempt(&devices, outputs, &way, &mut attempts).map_err(|failure| failure.named(&devices))
+        let ran = self.attempt(&devices, outputs, &way, &mut attempts);
+        self.0.devices.tell();
+        ran.map_err(|failure| failure.named(&devices))
     }
 
     /// How `outputs` would be computed now, and why; nothing runs. What has to be compiled for that is waited for, since it may fail.
@@ -166,6 +169,13 @@ impl Engine {
 
     /// As [`Engine::compute`], in a way that is said.
     pub(crate) fn compute_so(&self, outputs: &[&Tensor], way: &Way<'_>, attempts: &mut Attempts) -> Result<Report> {
+        let done = self.try_until_done(outputs, way, attempts);
+        // What the attempts had for themselves is gone.
+        self.0.devices.tell();
+        done
+    }
+
+    fn try_until_done(&self, outputs: &[&Tensor], way: &Way<'_>, attempts: &mut Attempts) -> Result<Report> {
         loop {
             let devices = attempts.devices(self);
             match self.attempt(&devices, outputs, way, attempts) {
@@ -187,18 +197,19 @@ impl Engine {
         let waits = way.is_traced || attempts.waits;
         let awaits = if waits { Awaits::It(patience) } else { Awaits::Briefly(patience) };
         let Ready { inputs, planned } = self.prepared(devices, outputs, (way.read, way.frozen), awaits)?;
-        let mut turn = match way.is_traced {
+        let turn = match way.is_traced {
             true => planned.lead(),
             false if patience.has_time_for_a_trial(planned.longest()) => self.turn(&planned, devices),
             false => planned.lead_on(),
         };
+        let mut turn = attempts.that_fits(devices, &planned, turn)?;
         let planning = begun.elapsed();
         let given = Engine::inputs(&inputs, devices);
         // All runs of such a trial at once: between those of the leader a device would fall asleep, and threads too.
         while turn.is_apart() {
             let (trial, _, time) = self.carry_out(turn, devices, &given, (false, patience))?;
             trial.took(time);
-            turn = self.turn(&planned, devices);
+            turn = attempts.that_fits(devices, &planned, self.turn(&planned, devices))?;
         }
         let plan = turn.plan();
         let (turn, mut outcome, elapsed) = self.carry_out(turn, devices, &given, (way.is_traced, patience))?;

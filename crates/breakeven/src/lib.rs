@@ -18,6 +18,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod attempts;
 mod beside;
 mod builder;
 mod bytes;
@@ -35,11 +36,13 @@ mod error;
 mod evaluate;
 mod failure;
 mod folded;
+mod health;
 mod inside;
 #[cfg(feature = "ndarray")]
 mod interop;
 mod mapped;
 mod maps;
+mod monitor;
 mod npy;
 mod operators;
 mod ops;
@@ -64,12 +67,13 @@ mod settings;
 mod small;
 mod stale;
 mod stream;
+mod subscription;
 mod tensor;
 mod trace;
 mod value;
 mod views;
 
-pub use breakeven_device::{Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes};
+pub use breakeven_device::{Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes, Memory};
 pub use breakeven_ir::{
     Any, CallError, Combine, CustomInputs, CustomOp, CustomOutputs, DType, Element, Float, Fold, Integer, Kind, Logic,
     MapDef, Number, Precision, Row, Shape, Spec, Tolerance, Wgsl, Word, row,
@@ -87,6 +91,7 @@ pub use draft::Draft;
 pub use engine::{DeviceReport, Engine, EngineOptions};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
+pub use health::Health;
 pub use mapped::map_file;
 pub use operators::Operand;
 pub use ops::{concat, stack};
@@ -99,6 +104,7 @@ pub use safetensors::Weights;
 pub use scan::Scan;
 pub use settings::{Cache, Settings};
 pub use stream::Stream;
+pub use subscription::HealthSubscription;
 pub use tensor::Tensor;
 
 /// The examples of the README, compiled and run.

@@ -8,10 +8,11 @@ use breakeven_exec::{ExecError, Executable, Outcome, Running};
 use breakeven_ir::NodeId;
 use breakeven_plan::{Cost, DeviceId};
 
+use crate::attempts::Attempts;
 use crate::coming::Awaits;
 use crate::devices::Snapshot;
 use crate::evaluate::{Ready, value_of};
-use crate::failure::{Attempts, Failure};
+use crate::failure::Failure;
 use crate::patience::{Patience, limit};
 use crate::value::Value;
 use crate::{Engine, Result, Tensor};
@@ -44,7 +45,7 @@ impl Engine {
                 let executable = planned.lead().executable().clone();
                 Ok(Some(PlannedRead { tensor: tensor.clone(), inputs, executable, devices }))
             }
-            Err(Failure::Device(_) | Failure::Late(..)) => Ok(None),
+            Err(Failure::Device(_) | Failure::Late(..) | Failure::Short(..)) => Ok(None),
             Err(Failure::Other(error)) => Err(error),
         }
     }
@@ -113,6 +114,7 @@ impl PlannedRead {
         let engine = &self.tensor.0.engine;
         engine.report_success(&self.devices, &self.executable);
         engine.keep_all(outcome, &[&self.tensor], (&self.inputs, self.executable.plan()), &self.devices);
+        engine.0.devices.tell();
     }
 
     /// The read that follows plans without a device that is known to have failed, and does not wait for it again.

@@ -11,11 +11,12 @@ use breakeven_plan::{DeviceId, Home, Policy, Source};
 use bytemuck::Pod;
 use smallvec::SmallVec;
 
+use crate::attempts::Attempts;
 use crate::cache::Wanted;
 use crate::coming::Awaits;
 use crate::devices::Snapshot;
 use crate::evaluate::{Ready, value_of};
-use crate::failure::{Attempts, Failure};
+use crate::failure::Failure;
 use crate::patience::Patience;
 use crate::planned::{MadeFor, Planned};
 use crate::stale::{KeepsPlans, moment};

@@ -17,9 +17,24 @@ pub(crate) struct Record {
     openings: Vec<Duration>,
     /// When it refused, by its own clock.
     refusals: Vec<Duration>,
+    /// When its memory ran out last, by its own clock.
+    ran_short: Option<Duration>,
     doubts: Vec<Doubt>,
     /// How often it was opened again.
     pub reopened: usize,
+}
+
+/// What a record says of the last minute, for a judgement of the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Signs {
+    /// Its memory ran out.
+    pub ran_short: bool,
+    /// It may not be opened once more.
+    pub is_last_opening: bool,
+    /// It may not refuse once more.
+    pub is_last_refusal: bool,
+    /// Kernels that are not run there again, whenever that was.
+    pub banned: usize,
 }
 
 /// A kernel during which the device was lost.
@@ -41,6 +56,28 @@ impl Record {
     /// Whether it may go on after refusing now, which counts.
     pub fn may_refuse(&mut self, now: Duration) -> bool {
         may(&mut self.refusals, now)
+    }
+
+    /// Its memory ran out now.
+    pub fn ran_short(&mut self, now: Duration) {
+        self.ran_short = Some(now);
+    }
+
+    /// Another device stands in its place, with a clock of its own.
+    pub fn is_reopened(&mut self) {
+        self.refusals.clear();
+        self.ran_short = None;
+        self.reopened += 1;
+    }
+
+    /// What it says at this moment, by the clock of its backend and by its own, as far as there are any.
+    pub fn signs(&self, backends: Option<Duration>, own: Option<Duration>) -> Signs {
+        Signs {
+            ran_short: count(self.ran_short.as_slice(), own) > 0,
+            is_last_opening: count(&self.openings, backends) >= LIMIT,
+            is_last_refusal: count(&self.refusals, own) >= LIMIT,
+            banned: self.doubts.iter().filter(|doubt| doubt.is_proved()).count(),
+        }
     }
 
     /// The device was lost during these kernels. A kernel is guilty at its second loss, if it was on its own once.
@@ -107,12 +144,20 @@ impl Doubt {
 }
 
 fn may(times: &mut Vec<Duration>, now: Duration) -> bool {
-    times.retain(|time| now.saturating_sub(*time) < WINDOW);
+    times.retain(|time| is_recent(*time, now));
     let may = times.len() < LIMIT;
     if may {
         times.push(now);
     }
     may
+}
+
+fn count(times: &[Duration], now: Option<Duration>) -> usize {
+    now.map_or(0, |now| times.iter().filter(|time| is_recent(**time, now)).count())
+}
+
+fn is_recent(time: Duration, now: Duration) -> bool {
+    now.saturating_sub(time) < WINDOW
 }
 
 #[cfg(test)]
@@ -131,6 +176,34 @@ mod tests {
         let seconds = [0, 10, 20, 59, 60, 69, 70];
         let may = seconds.map(|s| record.may_open(Duration::from_secs(s)));
         assert_eq!(may, [true, true, true, false, true, false, true]);
+    }
+
+    #[test]
+    fn what_happened_is_a_sign_for_a_minute() {
+        let mut record = Record::default();
+        let signs = |record: &Record, s| record.signs(Some(Duration::from_secs(s)), Some(Duration::from_secs(s)));
+        assert_eq!(signs(&record, 0), Signs::default());
+        for second in [0, 10, 20] {
+            assert!(!signs(&record, second).is_last_opening && !signs(&record, second).is_last_refusal);
+            record.ran_short(Duration::from_secs(second));
+            assert!(record.may_open(Duration::from_secs(second)) && record.may_refuse(Duration::from_secs(second)));
+        }
+        let all = Signs { ran_short: true, is_last_opening: true, is_last_refusal: true, banned: 0 };
+        assert_eq!(signs(&record, 59), all);
+        assert_eq!(signs(&record, 60), Signs { ran_short: true, ..Signs::default() });
+        assert_eq!(signs(&record, 80), Signs::default());
+        assert_eq!(record.signs(None, None), Signs::default(), "without a clock");
+    }
+
+    /// The clock of a device begins anew with the next one in its place.
+    #[test]
+    fn what_a_device_did_by_its_own_clock_goes_with_it() {
+        let mut record = Record::default();
+        record.ran_short(Duration::from_mins(15));
+        (0..3).for_each(|_| assert!(record.may_refuse(Duration::from_mins(15))));
+        record.is_reopened();
+        assert_eq!((record.reopened, record.signs(None, Some(Duration::from_secs(1)))), (1, Signs::default()));
+        assert!(record.may_refuse(Duration::from_secs(1)));
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl Devices {
         self.amend(id, None, |entry| {
             entry.device = Some(device);
             entry.state = DeviceState::Ready;
-            entry.record.reopened += 1;
+            entry.record.is_reopened();
             (Some("it was opened again; what was there alone is computed again when it is needed".to_owned()), ())
         });
     }
@@ -200,6 +200,10 @@ impl Entry {
             // Nothing failed.
             DeviceError::Cancelled => (None, None),
             // There is too much of it at once, and nothing wrong with the device.
+            DeviceError::OutOfMemory { .. } => {
+                self.record.ran_short(failed.device.now());
+                (Some(format!("{error}; what did not fit goes to the other devices")), None)
+            }
             _ => (Some(format!("{error}; what did not fit goes to the other devices")), None),
         }
     }

@@ -11,8 +11,8 @@ use breakeven_exec::{Event, Recording, What};
 use breakeven_plan::{Decision, DeviceId, Plan, Step};
 use serde_json::{Map, Value, json};
 
+use crate::attempts::Attempts;
 use crate::evaluate::Way;
-use crate::failure::Attempts;
 use crate::{Engine, Report, Result, Tensor};
 
 /// What a run did and when, from the beginning of planning on. Each step of the plan is in one event, as [`TraceEvent::steps`].

@@ -81,15 +81,38 @@ fn out_of_memory_goes_elsewhere() {
     assert_eq!((x * 2.0).to_vec::<f32>().unwrap()[999], 1998.0);
 }
 
+/// What others hold there is left alone, and nothing is begun that could not end; whoever names the device is told by its driver.
+#[test]
+fn a_device_that_has_no_room_left_is_not_asked() {
+    let mut options = SimOptions::new("small", speed());
+    options.caps.memory_bytes = Some(10_000);
+    let (engine, sim) = sim::engine_of(options);
+    let held = (engine.from_vec(vec![1.0f32; 1000], [1000]) + 1.0).on(GPU);
+    engine.run(&[&held]).unwrap();
+    let work = |x: f32| engine.from_vec(vec![x; 1000], [1000]) * 2.0;
+    let submits = sim.submits();
+    for x in [1.0, 2.0, 3.0] {
+        let y = work(x);
+        let report = engine.run(&[&y]).unwrap();
+        let [replanned] = &report.replanned[..] else { panic!("{:?}", report.replanned) };
+        assert!(replanned.contains("8000 bytes were wanted and 2000 are left"), "{replanned}");
+        assert_eq!((report.devices_used(), y.to_vec::<f32>().unwrap()), (vec!["cpu"], vec![2.0 * x; 1000]));
+    }
+    assert_eq!((sim.submits(), engine.plans_made()), (submits, 3), "one for what is held, and one with each device");
+    assert!(engine.notes().iter().any(|note| note.contains("no room")), "{:?}", engine.notes());
+    let error = engine.run(&[&work(4.0).on(GPU)]).unwrap_err();
+    assert!(matches!(&error, Error::Device { source: DeviceError::OutOfMemory { .. }, .. }), "{error}");
+    drop(held);
+    let report = engine.run(&[&work(5.0)]).unwrap();
+    assert_eq!((report.replanned.len(), report.devices_used()), (0, vec!["sim:0"]));
+}
+
 /// What nobody uses any more is given back before work goes elsewhere for want of memory.
 #[test]
 fn l09_memory_that_is_kept_for_later_makes_room() {
     let mut options = SimOptions { keeps: true, ..SimOptions::new("small", speed()) };
     options.caps.memory_bytes = Some(100_000);
-    let sim = Arc::new(SimDevice::new(options, &SimClock::new()));
-    let device: Arc<dyn Device> = sim.clone();
-    let builder = Engine::builder().gpus(false).no_cache().cpu_profile(hopeless());
-    let engine = builder.measured_device(device, unbeatable()).build().unwrap();
+    let (engine, sim) = sim::engine_of(options);
     let mut most = 0;
     for n in 1000..1040 {
         let x = engine.from_vec(vec![3.0f32; n], [n]);
@@ -100,6 +123,20 @@ fn l09_memory_that_is_kept_for_later_makes_room() {
     }
     assert!(most > 50_000, "memory was kept: {most}");
     assert!(sim.submits() >= 40);
+}
+
+/// Nor does memory for copies, which no pool for results counts and the driver does.
+#[test]
+fn memory_for_copies_makes_room_too() {
+    let mut options = SimOptions { keeps: true, hides_kept: true, ..SimOptions::new("small", speed()) };
+    options.caps.memory_bytes = Some(10_000);
+    let (engine, sim) = sim::engine_of(options);
+    for x in [1.0f32, 2.0, 3.0] {
+        let y = engine.from_vec(vec![x; 1000], [1000]) * 2.0;
+        let report = engine.run(&[&y]).unwrap();
+        assert_eq!((report.devices_used(), report.replanned.len()), (vec!["sim:0"], 0), "{:?}", sim.memory());
+        assert_eq!(y.to_vec::<f32>().unwrap(), vec![2.0 * x; 1000]);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use breakeven::{Deadline, Device, DeviceId, DeviceReport, DeviceState, Engine, Graphics};
+use breakeven::{Deadline, Device, DeviceId, DeviceReport, DeviceState, Engine, Graphics, Health, Memory};
 use serde_json::{Value, json};
 
 /// Arguments of `devices`.
@@ -126,6 +126,34 @@ fn state(device: &DeviceReport) -> String {
     }
 }
 
+/// "healthy, 0.5 GiB of 140.0 GiB in use, nothing in flight".
+fn health(device: &DeviceReport) -> String {
+    let Some(health) = &device.health else { return String::new() };
+    let why = health.reason().map_or(String::new(), |why| format!(" ({why})"));
+    let memory = device.memory.as_ref().map(in_use).unwrap_or_default();
+    format!("\n         {}{why}{memory}", health.name())
+}
+
+fn in_use(memory: &Memory) -> String {
+    let budget = memory.budget.map_or(String::new(), |budget| format!(" of {}", size(budget)));
+    let in_flight = match memory.pending {
+        0 => "nothing in flight".to_owned(),
+        pending => format!("{pending} submissions in flight with {}", size(memory.pending_bytes)),
+    };
+    format!(", {}{budget} in use, {in_flight}", size(memory.used_bytes()))
+}
+
+fn memory(memory: &Memory) -> Value {
+    json!({
+        "used_bytes": memory.used_bytes(),
+        "budget_bytes": memory.budget,
+        "live_bytes": memory.pool.live_bytes,
+        "pooled_bytes": memory.pool.pooled_bytes,
+        "in_flight_submissions": memory.pending,
+        "in_flight_bytes": memory.pending_bytes,
+    })
+}
+
 fn text(Found { report: device, limits }: &Found) -> String {
     let info = &device.info;
     let limits = limits.as_ref().map(Limits::text).unwrap_or_default();
@@ -135,11 +163,12 @@ fn text(Found { report: device, limits }: &Found) -> String {
         all + "\n         not run there, because it was lost with it twice: " + kernel
     });
     format!(
-        "{name:<8} {} ({kind:?}, {}, {}{address})\n         {}{limits}{banned}",
+        "{name:<8} {} ({kind:?}, {}, {}{address})\n         {}{}{limits}{banned}",
         info.name,
         info.backend,
         info.driver,
-        state(device)
+        state(device),
+        health(device)
     )
 }
 
@@ -154,6 +183,9 @@ fn object(Found { report: device, limits }: &Found) -> Value {
         "driver": info.driver,
         "address": info.address,
         "state": state(device),
+        "health": device.health.as_ref().map(Health::name),
+        "health_reason": device.health.as_ref().and_then(Health::reason),
+        "memory": device.memory.as_ref().map(memory),
         "limits": limits.as_ref().map(Limits::object),
         "reopened": device.reopened,
         "quarantined_kernels": device.quarantined,

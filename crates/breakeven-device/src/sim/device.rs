@@ -103,8 +103,8 @@ impl State {
         self.submissions.get_mut(ticket.0 as usize)
     }
 
-    fn pending(&self, now: Duration) -> usize {
-        self.submissions.iter().filter(|s| s.fate == Fate::Hangs || s.finish > now).count()
+    fn pending(&self, now: Duration) -> impl Iterator<Item = &Submission> {
+        self.submissions.iter().filter(move |s| s.fate == Fate::Hangs || s.finish > now)
     }
 }
 
@@ -239,7 +239,7 @@ impl Device for SimDevice {
         match self.poll(ticket) {
             Status::Failed(e) => Err(e),
             Status::Pending => {
-                let pending = self.state().pending(self.clock.now());
+                let pending = self.state().pending(self.clock.now()).count();
                 Err(DeviceError::Timeout { waited: self.clock.now().saturating_sub(before), pending })
             }
             Status::Done => {
@@ -264,9 +264,11 @@ impl Device for SimDevice {
     fn memory(&self) -> Memory {
         let Used { live, kept, .. } = self.books.read();
         let state = self.state();
-        let pool =
-            PoolCounters { live_bytes: live, pooled_bytes: kept, peak_bytes: state.peak, ..PoolCounters::default() };
-        Memory { pool, budget: self.caps().memory_bytes, pending: state.pending(self.clock.now()) }
+        let (pooled_bytes, used) = if self.options.hides_kept { (0, Some(live + kept)) } else { (kept, None) };
+        let pool = PoolCounters { live_bytes: live, pooled_bytes, peak_bytes: state.peak, ..PoolCounters::default() };
+        let pending = state.pending(self.clock.now());
+        let (pending, pending_bytes) = pending.fold((0, 0), |(count, bytes), s| (count + 1, bytes + s.bytes));
+        Memory { pool, used, budget: self.caps().memory_bytes, pending, pending_bytes }
     }
 
     fn trim(&self, _: Duration) {

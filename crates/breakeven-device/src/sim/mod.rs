@@ -80,6 +80,8 @@ pub struct SimOptions {
     pub faults: Vec<Fault>,
     /// Memory that is let go stays with the device until it is trimmed, and counts.
     pub keeps: bool,
+    /// What stays so is none of its pool's, as memory for copies: only the driver counts it.
+    pub hides_kept: bool,
     /// What kernels are compiled by; none where that takes no time.
     pub compiler: Option<SimCompiler>,
 }
@@ -95,6 +97,7 @@ impl SimOptions {
             caps: Caps { host_memory: false, ..Caps::host() },
             faults: Vec::new(),
             keeps: false,
+            hides_kept: false,
             compiler: None,
         }
     }

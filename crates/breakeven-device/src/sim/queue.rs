@@ -13,6 +13,8 @@ use crate::{Activity, Binding, Clock, DeviceError, HostMemory, Lane, ReadCell, R
 pub(super) struct Submission {
     pub finish: Duration,
     pub timing: Timing,
+    /// Bytes that it moves between host and device.
+    pub bytes: u64,
     /// Reads to be filled when it is done.
     pub reads: Vec<(ReadCell, HostMemory)>,
     pub fate: Fate,
@@ -64,7 +66,7 @@ impl SimSpeed {
 /// Runs all steps, one after the other from `start` on.
 pub(super) fn run(speed: &SimSpeed, steps: &[SegmentStep], binding: &Binding, start: Duration) -> Result<Submission> {
     let timing = Timing { kernel: Some(Duration::ZERO), ..Timing::default() };
-    let mut done = Submission { finish: start, timing, reads: Vec::new(), fate: Fate::Usual };
+    let mut done = Submission { finish: start, timing, bytes: 0, reads: Vec::new(), fate: Fate::Usual };
     for (at, step) in steps.iter().enumerate() {
         let since = done.finish;
         step.run(speed, binding, &mut done)?;
@@ -95,12 +97,14 @@ impl SegmentStep {
             SegmentStep::Upload { upload, slot } => {
                 let bytes = binding.uploads.get(*upload).ok_or_else(|| unbound("upload", *upload))?;
                 let cost = speed.link(bytes.len());
+                done.bytes += bytes.len() as u64;
                 done.timing.upload += cost;
                 done.finish += cost;
                 write(binding, *slot, bytes, start, done.finish)
             }
             SegmentStep::Download { slot, bytes, read: cell } => {
                 let cost = speed.link(*bytes as usize);
+                done.bytes += bytes;
                 done.timing.read += cost;
                 done.finish += cost;
                 let data = read(binding, *slot, start, done.finish)?;

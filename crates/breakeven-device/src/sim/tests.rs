@@ -153,6 +153,7 @@ fn a_hang_times_out_on_the_virtual_clock_and_stays_pending() {
     let error = device.wait(ticket, Deadline::after(200 * MS)).unwrap_err();
     assert!(matches!(error, DeviceError::Timeout { waited, pending: 1 } if waited == 200 * MS), "{error}");
     assert_eq!((clock.now(), device.memory().pending), (200 * MS, 1));
+    assert_eq!(device.memory().pending_bytes, 4000, "the read of a thousand numbers");
     assert!(cell.take().is_none());
 }
 

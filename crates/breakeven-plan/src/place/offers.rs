@@ -89,7 +89,8 @@ impl Market<'_> {
             return Err(Refusal::new(self.reason_asked(), format!("device {} was asked for", wanted.0)));
         }
         let view = self.machine.device(device);
-        if let Some(why) = self.barred.get(&device) {
+        // Where somebody insists on it, its driver decides.
+        if let Some(why) = self.barred.get(&device).filter(|_| asked.is_none()) {
             return Err(Refusal::new(Reason::Memory, why.clone()));
         }
         if asked.is_none() && !view.automatic && device != DeviceId::HOST {

@@ -1,10 +1,10 @@
 //! Work on whole rows: softmax and norms, alone and after a chain.
 
 use breakeven_device::Buffer;
-use breakeven_ir::{DType, Expr, ExprBuilder, Kernel, Row, RowWise, RowWiseKernel, Shape};
+use breakeven_ir::{DType, Expr, Kernel, RowWise, RowWiseKernel, Shape};
 
 use crate::stand::{Stand, f32s, show};
-use crate::streams::erf;
+use crate::streams::{scaled_gelu, scaled_gelu_of};
 
 pub fn all(stand: &Stand) {
     let rows = 16_384 / stand.shrink;
@@ -65,21 +65,10 @@ fn chain(stand: &Stand, rows: usize, length: usize) {
     if !stand.wants(&name) {
         return;
     }
-    let mut e = ExprBuilder::default();
-    let [a, b, c, d] = [0; 4].map(|_| e.arg(DType::F32));
-    let named = |name: &str| Row::named(name).expect("a row");
-    let product = e.row(named("mul"), DType::F32, &[a, b]);
-    let sum = e.row(named("add"), DType::F32, &[product, c]);
-    let gelu = e.row(named("gelu"), DType::F32, &[sum]);
-    let scaled = e.row(named("mul"), DType::F32, &[gelu, d]);
     let operands: Vec<(Buffer, Vec<f32>)> = (0..4).map(|_| stand.filled(rows * length)).collect();
     let buffers: Vec<&Buffer> = operands.iter().map(|(buffer, _)| buffer).collect();
-    let (times, out) = stand.kernel(kernel(RowWise::Softmax, rows, length, e.finish(scaled)), &buffers);
-    let of = |i: usize| {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|t: usize| f64::from(operands[t].1[i]));
-        let x = a * b + c;
-        0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2)) * d
-    };
+    let (times, out) = stand.kernel(kernel(RowWise::Softmax, rows, length, scaled_gelu()), &buffers);
+    let of = |i: usize| scaled_gelu_of([0, 1, 2, 3].map(|t: usize| operands[t].1[i]));
     let right = is_right(RowWise::Softmax, &stand.read(&out), of, rows, length);
     show(&name, times, 20.0 * (rows * length) as f64, "TB/s", right);
 }

@@ -1,13 +1,14 @@
 //! Work that memory sets the pace of: maps, transposes, reductions.
 
 use breakeven_device::Buffer;
-use breakeven_ir::{DType, Expr, Fold, Kernel, Layout, Map, Operand, ReduceRows, Shape};
+use breakeven_ir::{DType, Expr, ExprBuilder, Fold, Kernel, Layout, Map, Operand, ReduceRows, Row, Shape};
 
 use crate::stand::{Stand, Times, f32s, row, show};
 
 pub fn all(stand: &Stand) {
     for n in [1 << 10, 1 << 20, 1 << 24, 1 << 26].map(|n: usize| n / stand.shrink) {
         maps(stand, n);
+        chain(stand, n);
     }
     transpose(stand, 8192 / stand.shrink.isqrt());
     sums(stand, (1 << 26) / stand.shrink);
@@ -23,13 +24,48 @@ fn maps(stand: &Stand, n: usize) {
     let is_right = stand.read(&out).iter().zip(x.iter().zip(&y)).all(|(r, (x, y))| *r == x + y);
     show(&format!("add {n}"), times, 12.0 * n as f64, "TB/s", is_right);
     let (times, out) = stand.kernel(Kernel::Map(Map::dense(row("gelu"), vec![], n)), &[&a]);
-    let gelu = |x: f64| 0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2));
     let is_right = stand.read(&out).iter().zip(&x).all(|(r, &x)| (f64::from(*r) - gelu(f64::from(x))).abs() < 1e-6);
     show(&format!("gelu {n}"), times, 8.0 * n as f64, "TB/s", is_right);
 }
 
+/// `gelu(a * b + c) * d` in one kernel.
+fn chain(stand: &Stand, n: usize) {
+    let name = format!("a*b+c, gelu, *d {n}");
+    if !stand.wants(&name) {
+        return;
+    }
+    let operands: Vec<(Buffer, Vec<f32>)> = (0..4).map(|_| stand.filled(n)).collect();
+    let buffers: Vec<&Buffer> = operands.iter().map(|(buffer, _)| buffer).collect();
+    let (times, out) = stand.kernel(Kernel::Map(Map::dense(scaled_gelu(), vec![], n)), &buffers);
+    let want = |i: usize| scaled_gelu_of([0, 1, 2, 3].map(|t: usize| operands[t].1[i]));
+    let is_right = stand.read(&out).iter().enumerate().all(|(i, r)| (f64::from(*r) - want(i)).abs() < 1e-6);
+    show(&name, times, 20.0 * n as f64, "TB/s", is_right);
+}
+
+/// `gelu(a * b + c) * d`.
+pub fn scaled_gelu() -> Expr {
+    let mut e = ExprBuilder::default();
+    let [a, b, c, d] = [0; 4].map(|_| e.arg(DType::F32));
+    let named = |name: &str| Row::named(name).expect("a row");
+    let product = e.row(named("mul"), DType::F32, &[a, b]);
+    let sum = e.row(named("add"), DType::F32, &[product, c]);
+    let gelu = e.row(named("gelu"), DType::F32, &[sum]);
+    let scaled = e.row(named("mul"), DType::F32, &[gelu, d]);
+    e.finish(scaled)
+}
+
+/// What that is of four numbers.
+pub fn scaled_gelu_of(operands: [f32; 4]) -> f64 {
+    let [a, b, c, d] = operands.map(f64::from);
+    gelu(a * b + c) * d
+}
+
+fn gelu(x: f64) -> f64 {
+    0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2))
+}
+
 /// erf by its series, for arguments below 1.
-pub fn erf(x: f64) -> f64 {
+fn erf(x: f64) -> f64 {
     let terms = (0..20).scan(x, |power, n| {
         let term = *power / f64::from(2 * n + 1);
         *power *= -x * x / f64::from(n + 1);

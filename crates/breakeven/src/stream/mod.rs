@@ -10,7 +10,7 @@ use breakeven_cpu::WAKE_NS;
 use breakeven_device::Deadline;
 use breakeven_plan::DeviceId;
 
-use crate::failure::Attempts;
+use crate::attempts::Attempts;
 use crate::patience::Patience;
 use crate::pending::{Pending, PlannedRead};
 use crate::{Engine, Result, Tensor};

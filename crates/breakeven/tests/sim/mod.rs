@@ -76,7 +76,12 @@ fn builder() -> EngineBuilder {
 
 /// An engine with a device that nobody can open again.
 pub fn engine(faults: &[Fault]) -> (Engine, Arc<SimDevice>) {
-    let sim = Arc::new(SimDevice::new(options(faults), &SimClock::new()));
+    engine_of(options(faults))
+}
+
+/// The same with such a device.
+pub fn engine_of(options: SimOptions) -> (Engine, Arc<SimDevice>) {
+    let sim = Arc::new(SimDevice::new(options, &SimClock::new()));
     let device: Arc<dyn Device> = sim.clone();
     (builder().measured_device(device, unbeatable()).build().unwrap(), sim)
 }
