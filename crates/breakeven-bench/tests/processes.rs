@@ -11,7 +11,7 @@ use breakeven_bench::scan::preset::Group;
 use breakeven_bench::scan::study::{Progress, Seen, Study, look, run};
 use breakeven_bench::scan::task::{Effort, Measure, Setting};
 use breakeven_study::folder::{Recorded, RunWriter, read};
-use breakeven_study::verdict::{Rule, judge};
+use breakeven_study::verdict::{Blocks, Rule, judge};
 use breakeven_study::{Environment, Mode, Status, Stop};
 use written::manifest;
 
@@ -287,10 +287,8 @@ fn turn(device: &str, wall_ns: &str, wrong: &str) -> String {
     format!(r#"echo '{{"line":"turn","cell":{cell},"wall_ns":{wall_ns},"wrong":{wrong}}}'; "#)
 }
 
-fn found(a: &str, b: &str) -> Result<Vec<(String, Duel)>, breakeven_bench::scan::Error> {
-    let folder = Folder::new("duel");
-    let study = study("", &folder);
-    let task = Measure {
+fn measure_task(folder: &Folder) -> Measure {
+    Measure {
         operation: "relu".to_owned(),
         dtype: "f32".to_owned(),
         sizes: vec![1000],
@@ -299,12 +297,18 @@ fn found(a: &str, b: &str) -> Result<Vec<(String, Duel)>, breakeven_bench::scan:
         modes: vec![Mode::Host],
         without: vec![],
         seed: 1,
-        effort: study.effort,
+        effort: study("", folder).effort,
         setting: Setting::default(),
-    };
+    }
+}
+
+fn found(a: &str, b: &str) -> Result<Vec<(String, Duel)>, breakeven_bench::scan::Error> {
+    let task = measure_task(&Folder::new("duel"));
     let [a, b] = [a, b].map(contestant);
     let told = Counter::new(0);
-    let pairs = Pairs { count: 20, stopped: &|| false, tell: &|done| told.set(told.get() + done) };
+    let is_known = |_: &Blocks| true;
+    let tell = |done| told.set(told.get() + done);
+    let pairs = Pairs { count: 20, is_known: &is_known, stopped: &|| false, tell: &tell };
     let found = duel([&a, &b], &task, pairs)?;
     assert_eq!(told.get(), (0..20).sum::<usize>(), "each pair is told");
     Ok(found.into_iter().map(|(cell, duel)| (cell.device, duel)).collect())
@@ -321,6 +325,27 @@ fn two_programs_in_turns_are_compared_cell_by_cell() {
         assert_eq!((device.as_str(), duel.blocks.count(), &duel.wrong), ("cpu", 20, &None));
         let verdict = judge(&duel.blocks, &Rule::default()).to_string();
         assert!(verdict.starts_with(wanted), "{verdict}");
+    }
+}
+
+/// Where the memory of a process lies is a difference of processes and not of programs.
+#[test]
+fn each_pair_of_a_duel_is_of_new_processes() {
+    let folder = Folder::new("processes");
+    std::fs::create_dir_all(&folder.0).unwrap();
+    let starts = folder.0.join("starts");
+    let Contestant { program, arguments, slowed } = contestant(&turn("cpu", "[100]", "null"));
+    let script = format!("echo >> '{}'; {}", starts.display(), arguments[1]);
+    let one = Contestant { program, arguments: vec![arguments[0].clone(), script], slowed };
+    // Unknown until there are so many; whether they are is asked after five and after ten.
+    for (known_from, pairs) in [(5, 5), (6, 10), (11, 20)] {
+        let is_known = |blocks: &Blocks| blocks.count() >= known_from;
+        let how = Pairs { count: 5, is_known: &is_known, stopped: &|| false, tell: &|_| () };
+        let found = duel([&one, &one], &measure_task(&folder), how).unwrap();
+        let blocks: Vec<usize> = found.values().map(|duel| duel.blocks.count()).collect();
+        let processes = std::fs::read_to_string(&starts).unwrap().lines().count();
+        assert_eq!((blocks, processes), (vec![pairs], 2 * pairs));
+        std::fs::remove_file(&starts).unwrap();
     }
 }
 

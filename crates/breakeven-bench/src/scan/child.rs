@@ -79,6 +79,9 @@ fn carry_out_on(bench: &Bench<'_>, task: &Task, say: Say<'_>, go_on: &mut dyn Fn
     }
 }
 
+/// Which part of the work before a first turn comes before each later one: they follow within milliseconds, and nothing falls asleep.
+const STILL_AWAKE: u64 = 10;
+
 /// One block of samples of each cell whenever `go_on` says so, which says no at the end.
 fn turn_by_turn(bench: &Bench<'_>, task: &Measure, say: Say<'_>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
     let operation = operation::find(&task.operation).ok_or_else(|| Error::operation(&task.operation))?;
@@ -96,19 +99,19 @@ fn turn_by_turn(bench: &Bench<'_>, task: &Measure, say: Say<'_>, go_on: &mut dyn
         turn.check(&mut subject, &wanted, bench);
     }
     say(Line::Ready)?;
-    let mut round = 0;
+    let (mut round, mut effort) = (0, task.effort);
     while go_on() {
         for turn in &mut turns {
             turn.samples.clear();
             if turn.is_open() {
-                turn.take(&mut subject, round, &task.effort, bench);
+                turn.take(&mut subject, round, &effort, bench);
             }
             let counted = turn.samples.iter().filter(|sample| sample.flags.is_empty());
             let wall_ns = counted.map(|sample| sample.wall_ns).collect();
             say(Line::Turn { cell: turn.cell.clone(), wall_ns, wrong: turn.wrong() })?;
         }
         say(Line::Ready)?;
-        round += 1;
+        (round, effort.warm_up_ms) = (round + 1, task.effort.warm_up_ms / STILL_AWAKE);
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ pub struct Contestant {
 /// What two programs gave for a cell.
 #[derive(Debug, Clone, Default)]
 pub struct Duel {
-    /// Pairs of blocks that were taken next to each other.
+    /// One ratio for each pair of processes, or for each pair of their blocks.
     pub blocks: Blocks,
     /// Why it has no verdict: a program is wrong, fails, or does not have the cell.
     pub wrong: Option<String>,
@@ -40,36 +40,103 @@ type Turn = BTreeMap<Cell, std::result::Result<Vec<f64>, String>>;
 /// How often two programs take turns, and what whoever waits for that is asked and told.
 #[derive(Clone, Copy)]
 pub struct Pairs<'a> {
-    /// Pairs of blocks for each cell.
+    /// Pairs of processes; twice and four times as many where they leave a cell unknown.
     pub count: usize,
+    /// Whether what they show is enough.
+    pub is_known: &'a dyn Fn(&Blocks) -> bool,
     /// Whether somebody asked to stop.
     pub stopped: &'a dyn Fn() -> bool,
     /// Is told how many pairs are done.
     pub tell: &'a dyn Fn(usize),
 }
 
-/// Pairs of blocks for each cell of `task`, which names one size: A and B, then B and A, and so on, in two processes that wait while the
-/// other one works.
-pub fn duel([a, b]: [&Contestant; 2], task: &Measure, pairs: Pairs<'_>) -> Result<BTreeMap<Cell, Duel>> {
-    let Pairs { count, stopped, tell } = pairs;
-    let mut sides = [Talk::begin(a, task, stopped)?, Talk::begin(b, task, stopped)?];
-    let mut found = BTreeMap::<Cell, Duel>::new();
-    for pair in 0..count {
-        tell(pair);
-        let mut turns = [Turn::new(), Turn::new()];
-        let order = if pair % 2 == 0 { [0, 1] } else { [1, 0] };
-        for side in order {
-            turns[side] = sides[side].turn(stopped)?;
+/// Pairs of processes without which nothing is said of programs.
+const LEAST: usize = 12;
+/// How long more of them are begun: drivers may take seconds to begin one.
+const LONGEST: Duration = Duration::from_mins(2);
+/// Turns of each of two processes, at least and at most.
+const TURNS: [usize; 2] = [2, 50];
+
+/// Pairs of processes for each cell of `task`, which names one size. Where its memory happens to lie makes a process faster or slower, and
+/// that is no difference of programs, so each pair is of new ones.
+pub fn duel(both: [&Contestant; 2], task: &Measure, pairs: Pairs<'_>) -> Result<BTreeMap<Cell, Duel>> {
+    let Pairs { count, is_known, stopped, tell } = pairs;
+    let (begun, mut found) = (Instant::now(), BTreeMap::<Cell, Duel>::new());
+    for pair in 0..4 * count {
+        let is_known = |duel: &Duel| duel.wrong.is_some() || is_known(&duel.blocks);
+        let is_enough = [count, 2 * count].contains(&pair) && found.values().all(is_known);
+        if is_enough || pair >= LEAST && begun.elapsed() > LONGEST {
+            break;
         }
-        let cells: BTreeSet<Cell> = turns.iter().flat_map(BTreeMap::keys).cloned().collect();
-        for cell in cells {
-            found.entry(cell.clone()).or_default().take(turns.each_mut().map(|turn| turn.remove(&cell)));
+        tell(pair);
+        for (cell, met) in Meeting::begin(both, task, (pair % 2, stopped))?.all()? {
+            found.entry(cell).or_default().add(met);
         }
     }
     Ok(found)
 }
 
+/// Two processes, one of which waits while the other one works.
+struct Meeting<'a> {
+    sides: [Talk; 2],
+    /// Which of them was begun first.
+    first: usize,
+    stopped: &'a dyn Fn() -> bool,
+    /// How long beginning both took.
+    beginning: Duration,
+}
+
+impl<'a> Meeting<'a> {
+    fn begin(
+        both: [&Contestant; 2],
+        task: &Measure,
+        (first, stopped): (usize, &'a dyn Fn() -> bool),
+    ) -> Result<Meeting<'a>> {
+        let begun = Instant::now();
+        let begin = |side: usize| Talk::begin(both[side], task, stopped);
+        let [one, other] = [begin(first)?, begin(1 - first)?];
+        let sides = if first == 0 { [one, other] } else { [other, one] };
+        let mut meeting = Meeting { sides, first, stopped, beginning: Duration::ZERO };
+        // The first turn of a process meets caches that the other one's beginning has filled.
+        meeting.pair(0)?;
+        meeting.beginning = begun.elapsed();
+        Ok(meeting)
+    }
+
+    /// A and B, then B and A, and so on, for as long as beginning them took.
+    fn all(mut self) -> Result<BTreeMap<Cell, Duel>> {
+        let (begun, mut found) = (Instant::now(), BTreeMap::<Cell, Duel>::new());
+        for turn in 0..TURNS[1] {
+            if turn >= TURNS[0] && begun.elapsed() > self.beginning {
+                break;
+            }
+            let mut turns = self.pair(turn)?;
+            let cells: BTreeSet<Cell> = turns.iter().flat_map(BTreeMap::keys).cloned().collect();
+            for cell in cells {
+                found.entry(cell.clone()).or_default().take(turns.each_mut().map(|turn| turn.remove(&cell)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// One turn of each.
+    fn pair(&mut self, turn: usize) -> Result<[Turn; 2]> {
+        let first = (self.first + turn) % 2;
+        let mut turns = [Turn::new(), Turn::new()];
+        for side in [first, 1 - first] {
+            turns[side] = self.sides[side].turn(self.stopped)?;
+        }
+        Ok(turns)
+    }
+}
+
 impl Duel {
+    /// Adds what two more processes showed.
+    fn add(&mut self, met: Duel) {
+        self.blocks.add_meeting(&met.blocks);
+        self.wrong = self.wrong.take().or(met.wrong);
+    }
+
     fn take(&mut self, turns: [Option<std::result::Result<Vec<f64>, String>>; 2]) {
         match turns {
             [Some(Ok(a_ns)), Some(Ok(b_ns))] => self.blocks.add(Sides { a_ns: &a_ns, b_ns: &b_ns }),

@@ -1,20 +1,15 @@
 //! `breakeven compare`: has anything become slower? The gate for a pipeline.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod programs;
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use breakeven_bench::scan::duel::{Contestant, Duel, Pairs, duel};
-use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups};
-use breakeven_bench::scan::simulated;
-use breakeven_bench::scan::task::{Effort, Measure, Setting};
+use breakeven_bench::scan::duel::Contestant;
 use breakeven_study::folder::Recorded;
-use breakeven_study::verdict::{
-    Blocks, Comparison, Exit, Rule, Rules, Verdict, compare_runs, confirm, differences, exit_of, judge, noise_floor,
-    passes_gate,
-};
+use breakeven_study::verdict::{Comparison, Exit, Rule, Rules, Verdict, compare_runs, differences};
 use breakeven_study::{Cell, CellSummary, Mode};
-use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::progress;
@@ -47,7 +42,7 @@ pub struct Compare {
     /// This program with itself, which must be no difference, and with itself made slower, which must be found.
     #[arg(long, conflicts_with_all = ["bin", "runs"])]
     self_test: bool,
-    /// Percent by which the self test makes it slower.
+    /// Percent by which the self test makes it slower: they are waited for and added to what each call took.
     #[arg(long, default_value_t = 10.0, requires = "self_test")]
     slower: f64,
     /// The self test on a simulated device and by its clock: without noise, so that it says the same everywhere.
@@ -71,34 +66,13 @@ pub struct Compare {
     /// Ways of calling.
     #[arg(long, value_delimiter = ',', default_value = "host")]
     mode: Vec<Mode>,
-    /// Pairs of blocks for each cell: 40, or 12 where the clock is simulated, unless it is said here. 20 of them show 10%, 100 show 5%, on a machine that is not loaded.
+    /// Pairs of processes for each cell: 40, or 12 where the clock is simulated, unless it is said here; up to four times as many where they leave it open. 40 show 10% on a loaded machine, 100 show 5%.
     #[arg(long)]
     pairs: Option<usize>,
 }
 
-/// Pairs of blocks where nothing is said; a simulated clock has no noise, and a verdict wants twelve.
-const PAIRS: usize = 40;
-const SIMULATED_PAIRS: usize = 12;
-
-/// What a progress line counts: an operation at a size, of a program with itself or of both.
+/// What a progress line counts: an operation at a size.
 const COMPARISONS: &str = "comparisons";
-
-/// Two programs that take turns at one task after another, and the line that says at which.
-struct Match<'a> {
-    sides: [&'a Contestant; 2],
-    /// Who they are, in words.
-    who: &'a str,
-    line: &'a ProgressBar,
-}
-
-impl Match<'_> {
-    fn duel(&self, task: &Measure, count: usize) -> anyhow::Result<BTreeMap<Cell, Duel>> {
-        let size = task.sizes.first().expect("each task is of one size");
-        let what = format!("{} {size} {}, {}", task.operation, task.dtype, self.who);
-        let tell = |done: usize| self.line.set_message(format!("{what}: pair {} of {count}", done + 1));
-        Ok(duel(self.sides, task, Pairs { count, stopped: &|| false, tell: &tell })?)
-    }
-}
 
 /// Verdicts and what they mean together.
 struct Found {
@@ -169,86 +143,6 @@ impl Compare {
         Ok([broken, rules.without_rows(&cells)])
     }
 
-    /// Programs in turns; what seems slower or faster is measured again in fresh processes before it is said. What a program
-    /// differs from itself by widens the threshold, so that noise is no verdict.
-    fn of_programs(&self, [a, b]: [&Contestant; 2], rule: &Rule, line: &ProgressBar) -> anyhow::Result<Found> {
-        let (tasks, mut floors) = (self.tasks()?, Blocks::default());
-        let itself = Match { sides: [a, a], who: "a program with itself", line };
-        let both = Match { sides: [a, b], who: "one program with the other", line };
-        line.inc_length(2 * tasks.len() as u64);
-        for task in &tasks {
-            let same = itself.duel(task, self.pairs().div_ceil(4))?;
-            floors.append(same.into_values().map(|duel| duel.blocks));
-            line.inc(1);
-        }
-        let floor = noise_floor(&floors, rule.seed);
-        let is_quiet = floor.is_none_or(|floor| passes_gate(floor, rule));
-        let wide = Rule { threshold: rule.threshold + floor.filter(|_| !is_quiet).unwrap_or(0.0), ..*rule };
-        let mut verdicts = Vec::new();
-        for task in &tasks {
-            verdicts.extend(self.of_task(&both, task, &wide)?);
-            line.inc(1);
-        }
-        let exit = exit_of(verdicts.iter().map(|(_, verdict)| verdict), wide.threshold);
-        // Where the machine is too noisy for the threshold that was asked for, nothing found is not nothing there.
-        let exit = if is_quiet || exit != Exit::Ok { exit } else { Exit::Inconclusive };
-        let note = floor.map(|floor| {
-            let widened =
-                if is_quiet { "" } else { ", so changes smaller than that and the threshold together are not seen" };
-            format!("a program with itself differs by {:.1}% here{widened}", 100.0 * floor)
-        });
-        Ok(Found { verdicts, notes: note.into_iter().collect(), exit, is_confirmed: true })
-    }
-
-    fn of_task(&self, both: &Match<'_>, task: &Measure, rule: &Rule) -> anyhow::Result<Vec<(Cell, Verdict)>> {
-        let measure = || both.duel(task, self.pairs());
-        let (found, mut again) = (measure()?, None);
-        let mut verdicts = Vec::new();
-        for (cell, duel) in found {
-            let verdict = match verdict(&duel, rule) {
-                first @ (Verdict::Slower(_) | Verdict::Faster(_)) => {
-                    let again = if let Some(again) = &again { again } else { again.insert(measure()?) };
-                    confirm(first, &again.get(&cell).map_or(Verdict::Missing, |duel| verdict(duel, rule)))
-                }
-                other => other,
-            };
-            verdicts.push((cell, verdict));
-        }
-        Ok(verdicts)
-    }
-
-    /// One task for each size, so that two processes wait for each other as shortly as they can.
-    fn tasks(&self) -> anyhow::Result<Vec<Measure>> {
-        let (operations, modes) = (self.only.clone(), self.mode.clone());
-        let filter = Filter { operations, modes, ..Filter::default() };
-        let mut groups = groups(Preset::Quick, &filter)?;
-        if self.simulated {
-            groups.iter_mut().for_each(simulated::keep_small);
-        }
-        let effort = Effort { rounds: 1, ..effort(&groups, std::time::Duration::ZERO) };
-        let sizes = groups.iter().flat_map(|group| group.sizes.iter().map(move |size| (group, *size)));
-        Ok(sizes.map(|(group, size)| self.task(group, size, effort)).collect())
-    }
-
-    fn pairs(&self) -> usize {
-        self.pairs.unwrap_or(if self.simulated { SIMULATED_PAIRS } else { PAIRS })
-    }
-
-    fn task(&self, group: &Group, size: usize, effort: Effort) -> Measure {
-        Measure {
-            scalar: false,
-            operation: group.operation.to_owned(),
-            dtype: group.dtype.clone(),
-            sizes: vec![size],
-            devices: if self.simulated { vec![simulated::DEVICE.to_owned()] } else { self.device.clone() },
-            modes: group.modes.clone(),
-            without: Vec::new(),
-            seed: 1,
-            effort,
-            setting: Setting { simulated: self.simulated, ..Setting::default() },
-        }
-    }
-
     /// Nothing must be found where nothing is, and what was made slower where it was.
     fn test_itself(&self, rule: &Rule, as_json: bool) -> anyhow::Result<Exit> {
         let program = this_program()?;
@@ -278,14 +172,6 @@ impl Compare {
 /// Whether a verdict is one that has to be seen again.
 fn is_change(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Slower(_) | Verdict::Faster(_))
-}
-
-/// What one duel says of a cell.
-fn verdict(duel: &Duel, rule: &Rule) -> Verdict {
-    match &duel.wrong {
-        Some(why) => Verdict::Invalid { why: why.clone() },
-        None => judge(&duel.blocks, rule),
-    }
 }
 
 /// What would show whether a change is one, for whoever has two folders and no second run.

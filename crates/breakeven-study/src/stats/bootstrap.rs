@@ -45,6 +45,21 @@ pub fn of_median(values: &[f64], interval: Interval, random: &mut Random) -> [f6
     interval.of(&mut draws)
 }
 
+/// The mean of `values` without the lowest and the highest fifth of them, and where it lies. None where there are none.
+pub fn of_trimmed_mean(values: &[f64], interval: Interval, random: &mut Random) -> Option<(f64, [f64; 2])> {
+    let mean = trimmed_mean(values.to_vec())?;
+    let draw = |_| trimmed_mean((0..values.len()).map(|_| values[random.below(values.len())]).collect());
+    let mut draws: Vec<f64> = (0..DRAWS).filter_map(draw).collect();
+    Some((mean, interval.of(&mut draws)))
+}
+
+fn trimmed_mean(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let outer = values.len() / 5;
+    let inner = &values[outer..values.len() - outer];
+    (!inner.is_empty()).then(|| inner.iter().sum::<f64>() / inner.len() as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

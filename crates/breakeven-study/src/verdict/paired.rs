@@ -1,10 +1,12 @@
 //! Two things timed in turns: blocks of five samples, the lower quartile of each, and the ratio of neighbours.
 //!
 //! What disturbs a machine lasts longer than a block, so it meets both of a pair; what is shorter is above the lower quartile; and what meets
-//! one block of a pair is one ratio among many, of which the median is taken.
+//! one block of a pair is one ratio among many, of which the outer ones are left out and the mean of the others is taken. Two programs are timed in
+//! many pairs of processes: where its memory happens to lie makes a process slower than another of the same program, so what two processes show is
+//! one ratio, whose interval follows from how such ratios differ.
 
 use super::{Change, Verdict};
-use crate::stats::{Interval, Random, Sorted, of_median};
+use crate::stats::{Interval, Random, Sorted, of_trimmed_mean};
 
 /// Samples in a block.
 pub const BLOCK: usize = 5;
@@ -55,6 +57,15 @@ impl Blocks {
         }
     }
 
+    /// Adds what two processes showed in turns as one pair: their median.
+    pub fn add_meeting(&mut self, turns: &Blocks) {
+        let mut sorted = turns.log_ratios.clone();
+        sorted.sort_by(f64::total_cmp);
+        if let Some(last) = sorted.len().checked_sub(1) {
+            self.log_ratios.push(f64::midpoint(sorted[last / 2], sorted[last.div_ceil(2)]));
+        }
+    }
+
     /// Adds all pairs of others, which may be of other cells: for a noise floor, which is of the machine.
     pub fn append(&mut self, others: impl IntoIterator<Item = Blocks>) {
         self.log_ratios.extend(others.into_iter().flat_map(|blocks| blocks.log_ratios));
@@ -74,13 +85,10 @@ impl Blocks {
         self.log_ratios.len()
     }
 
-    /// The median ratio and its 99% interval; `None` without pairs.
+    /// The ratio and its 99% interval; `None` without pairs.
     pub fn change(&self, seed: u64) -> Option<Change> {
-        let mut sorted = self.log_ratios.clone();
-        sorted.sort_by(f64::total_cmp);
-        let middle = *sorted.get(sorted.len().checked_sub(1)? / 2)?;
-        let [low, high] = of_median(&sorted, Interval::Percent99, &mut Random::new(seed));
-        Some(Change { ratio: middle.exp(), low: low.exp(), high: high.exp(), blocks: sorted.len() })
+        let (log, [low, high]) = of_trimmed_mean(&self.log_ratios, Interval::Percent99, &mut Random::new(seed))?;
+        Some(Change { ratio: log.exp(), low: low.exp(), high: high.exp(), blocks: self.count() })
     }
 }
 

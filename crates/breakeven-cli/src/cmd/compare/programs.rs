@@ -1,0 +1,118 @@
+//! Two programs that take turns: what is slower is slower in many processes, and again in fresh ones.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use breakeven_bench::scan::duel::{Contestant, Duel, Pairs, duel};
+use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups};
+use breakeven_bench::scan::simulated;
+use breakeven_bench::scan::task::{Effort, Measure, Setting};
+use breakeven_study::Cell;
+use breakeven_study::verdict::{Blocks, Rule, Verdict, confirm, exit_of, judge};
+use indicatif::ProgressBar;
+
+use super::{Compare, Found};
+
+/// Pairs of processes where nothing is said; a simulated clock has no noise, and a verdict wants twelve.
+const PAIRS: usize = 40;
+const SIMULATED_PAIRS: usize = 12;
+/// Calls of a block, as many as end within so many milliseconds, and one at least: the first after another program's turn find cold
+/// caches, and what five calls of a microsecond take says little. A simulated clock needs no more than the usual five.
+const CALLS: u32 = 100;
+const TURN_MS: u64 = 60;
+
+/// Two programs that take turns at one task after another, and the line that says at which.
+struct Match<'a> {
+    sides: [&'a Contestant; 2],
+    line: &'a ProgressBar,
+}
+
+impl Match<'_> {
+    fn duel(&self, task: &Measure, count: usize, rule: &Rule) -> anyhow::Result<BTreeMap<Cell, Duel>> {
+        let size = task.sizes.first().expect("each task is of one size");
+        let what = format!("{} {size} {}", task.operation, task.dtype);
+        let tell = |done: usize| self.line.set_message(format!("{what}: pair {}", done + 1));
+        let is_known = |blocks: &Blocks| !matches!(judge(blocks, rule), Verdict::Ambiguous { .. });
+        Ok(duel(self.sides, task, Pairs { count, is_known: &is_known, stopped: &|| false, tell: &tell })?)
+    }
+}
+
+impl Compare {
+    /// Programs in turns; what seems slower or faster is measured again in fresh processes before it is said.
+    pub(super) fn of_programs(
+        &self,
+        sides: [&Contestant; 2],
+        rule: &Rule,
+        line: &ProgressBar,
+    ) -> anyhow::Result<Found> {
+        let (tasks, both) = (self.tasks()?, Match { sides, line });
+        line.inc_length(tasks.len() as u64);
+        let mut verdicts = Vec::new();
+        for task in &tasks {
+            verdicts.extend(self.of_task(&both, task, rule)?);
+            line.inc(1);
+        }
+        let exit = exit_of(verdicts.iter().map(|(_, verdict)| verdict), rule.threshold);
+        Ok(Found { verdicts, notes: Vec::new(), exit, is_confirmed: true })
+    }
+
+    fn of_task(&self, both: &Match<'_>, task: &Measure, rule: &Rule) -> anyhow::Result<Vec<(Cell, Verdict)>> {
+        let measure = || both.duel(task, self.pairs(), rule);
+        let (found, mut again) = (measure()?, None);
+        let mut verdicts = Vec::new();
+        for (cell, duel) in found {
+            let verdict = match verdict(&duel, rule) {
+                first @ (Verdict::Slower(_) | Verdict::Faster(_)) => {
+                    let again = if let Some(again) = &again { again } else { again.insert(measure()?) };
+                    confirm(first, &again.get(&cell).map_or(Verdict::Missing, |duel| verdict(duel, rule)))
+                }
+                other => other,
+            };
+            verdicts.push((cell, verdict));
+        }
+        Ok(verdicts)
+    }
+
+    /// One task for each size, so that two processes wait for each other as shortly as they can.
+    fn tasks(&self) -> anyhow::Result<Vec<Measure>> {
+        let (operations, modes) = (self.only.clone(), self.mode.clone());
+        let filter = Filter { operations, modes, ..Filter::default() };
+        let mut groups = groups(Preset::Quick, &filter)?;
+        let usual = Effort { rounds: 1, ..effort(&groups, Duration::ZERO) };
+        let effort = if self.simulated {
+            groups.iter_mut().for_each(simulated::keep_small);
+            usual
+        } else {
+            Effort { block: CALLS, budget_ms: TURN_MS, ..usual }
+        };
+        let sizes = groups.iter().flat_map(|group| group.sizes.iter().map(move |size| (group, *size)));
+        Ok(sizes.map(|(group, size)| self.task(group, size, effort)).collect())
+    }
+
+    fn pairs(&self) -> usize {
+        self.pairs.unwrap_or(if self.simulated { SIMULATED_PAIRS } else { PAIRS })
+    }
+
+    fn task(&self, group: &Group, size: usize, effort: Effort) -> Measure {
+        Measure {
+            scalar: false,
+            operation: group.operation.to_owned(),
+            dtype: group.dtype.clone(),
+            sizes: vec![size],
+            devices: if self.simulated { vec![simulated::DEVICE.to_owned()] } else { self.device.clone() },
+            modes: group.modes.clone(),
+            without: Vec::new(),
+            seed: 1,
+            effort,
+            setting: Setting { simulated: self.simulated, ..Setting::default() },
+        }
+    }
+}
+
+/// What one duel says of a cell.
+fn verdict(duel: &Duel, rule: &Rule) -> Verdict {
+    match &duel.wrong {
+        Some(why) => Verdict::Invalid { why: why.clone() },
+        None => judge(&duel.blocks, rule),
+    }
+}
