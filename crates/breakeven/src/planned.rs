@@ -174,7 +174,9 @@ impl Planned {
         let leading = Arc::new(because(Reason::Observed, executable.plan()));
         // Nobody else sets it: it was asked for once.
         drop(other.rival.set(Rival { leading, executable: executable.into() }));
-        other.look(&other.lock());
+        let mut contest = other.lock();
+        contest.can_try();
+        other.look(&contest);
     }
 
     /// What was seen of both plans, in words.
