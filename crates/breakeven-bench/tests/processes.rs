@@ -308,7 +308,7 @@ fn found(a: &str, b: &str) -> Result<Vec<(String, Duel)>, breakeven_bench::scan:
     let told = Counter::new(0);
     let is_known = |_: &Blocks| true;
     let tell = |done| told.set(told.get() + done);
-    let pairs = Pairs { count: 20, is_known: &is_known, stopped: &|| false, tell: &tell };
+    let pairs = Pairs { count: 20, least: 12, is_known: &is_known, stopped: &|| false, tell: &tell };
     let found = duel([&a, &b], &task, pairs)?;
     assert_eq!(told.get(), (0..20).sum::<usize>(), "each pair is told");
     Ok(found.into_iter().map(|(cell, duel)| (cell.device, duel)).collect())
@@ -340,13 +340,33 @@ fn each_pair_of_a_duel_is_of_new_processes() {
     // Unknown until there are so many; whether they are is asked after five and after ten.
     for (known_from, pairs) in [(5, 5), (6, 10), (11, 20)] {
         let is_known = |blocks: &Blocks| blocks.count() >= known_from;
-        let how = Pairs { count: 5, is_known: &is_known, stopped: &|| false, tell: &|_| () };
+        let how = Pairs { count: 5, least: 5, is_known: &is_known, stopped: &|| false, tell: &|_| () };
         let found = duel([&one, &one], &measure_task(&folder), how).unwrap();
         let blocks: Vec<usize> = found.values().map(|duel| duel.blocks.count()).collect();
         let processes = std::fs::read_to_string(&starts).unwrap().lines().count();
         assert_eq!((blocks, processes), (vec![pairs], 2 * pairs));
         std::fs::remove_file(&starts).unwrap();
     }
+}
+
+/// One process of many that breaks off is told with its reason, and what was found of other tasks stays.
+#[test]
+fn a_process_that_breaks_off_in_a_later_pair_makes_the_cells_wrong() {
+    let folder = Folder::new("breaks-off");
+    std::fs::create_dir_all(&folder.0).unwrap();
+    let starts = folder.0.join("starts").display().to_string();
+    let Contestant { program, arguments, slowed } = contestant(&turn("cpu", "[100]", "null"));
+    let script = format!(
+        "echo >> '{starts}'; [ $(wc -l < '{starts}') -lt 6 ] || {{ echo no memory >&2; exit 1; }}; {}",
+        arguments[1]
+    );
+    let one = Contestant { program, arguments: vec![arguments[0].clone(), script], slowed };
+    let pairs = Pairs { count: 20, least: 12, is_known: &|_| true, stopped: &|| false, tell: &|_| () };
+    let found = duel([&one, &one], &measure_task(&folder), pairs).unwrap();
+    let [duel] = &found.into_values().collect::<Vec<_>>()[..] else { panic!("one cell") };
+    let why = duel.wrong.as_deref().unwrap();
+    assert!(why.contains("pair 3 of processes") && why.contains("no memory"), "{why}");
+    assert_eq!(duel.blocks.count(), 2);
 }
 
 #[test]

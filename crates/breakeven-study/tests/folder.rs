@@ -119,18 +119,20 @@ fn a_resumed_run_knows_what_is_done() -> Result<(), StudyError> {
     Ok(())
 }
 
-/// What is kept of a study in this repository: nothing is read from it that could replace its findings.
+/// What is kept of a study in this repository, or arrived without its largest file: nothing is read from it that could replace its findings.
 #[test]
 fn a_folder_without_raw_samples_is_no_empty_run() -> Result<(), StudyError> {
-    let folder = Folder::new("without-samples");
-    write(folder.path())?;
-    for name in [names::EVENTS, names::SAMPLES] {
-        fs::remove_file(folder.path().join(name)).expect("just written");
-    }
-    fs::write(folder.path().join("summary.md"), "what was found").expect("writable");
-    let why = read(folder.path()).expect_err("there is nothing to read").to_string();
-    for part in ["has no cell", "events.jsonl and samples.csv", "are not there", "summary.md"] {
-        assert!(why.contains(part), "{part} in {why}");
+    for gone in [&[names::EVENTS, names::SAMPLES][..], &[names::SAMPLES]] {
+        let folder = Folder::new("without-samples");
+        write(folder.path())?;
+        for name in gone {
+            fs::remove_file(folder.path().join(name)).expect("just written");
+        }
+        fs::write(folder.path().join("summary.md"), "what was found").expect("writable");
+        let why = read(folder.path()).expect_err("there is nothing to read").to_string();
+        for part in ["has no cell", "events.jsonl and samples.csv", "are not all there", "summary.md"] {
+            assert!(why.contains(part), "{part} in {why}");
+        }
     }
     Ok(())
 }

@@ -4,9 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use breakeven::{Deadline, DeviceId, Engine, Tensor};
+use breakeven::{Deadline, DeviceId, DeviceReport, DeviceState, Engine, Tensor};
 
-/// Name, elements, how many operands, and what is computed of them.
+/// Name, elements, and what is computed of two operands of so many.
 type Case = (&'static str, usize, fn(&[Tensor]) -> Tensor);
 
 const CASES: &[Case] = &[
@@ -23,15 +23,18 @@ const TURNS: usize = 5;
 fn main() -> breakeven::Result<()> {
     let engine = Engine::detect()?;
     engine.ready(Deadline::after(Duration::from_mins(2)))?;
+    let is_ready = |device: &DeviceReport| device.state == DeviceState::Ready;
+    let devices: Vec<DeviceId> = engine.devices().into_iter().filter(is_ready).map(|device| device.id).collect();
     for (name, n, write) in CASES {
         let kept: Vec<Tensor> = (0..2)
             .map(|k| engine.from_vec((0..*n).map(|i| (i * 7 + k) as f32 % 17.0 / 17.0 - 0.5).collect(), [*n]))
             .collect();
         println!("{name} of {n}, resident");
         for _ in 0..TURNS {
-            for device in [Some(DeviceId::HOST), Some(DeviceId(1)), None] {
-                turn(&engine, device, &|| write(&kept))?;
+            for device in &devices {
+                turn(&engine, Some(*device), &|| write(&kept))?;
             }
+            turn(&engine, None, &|| write(&kept))?;
         }
         println!("{}", engine.explain(&[&write(&kept)])?);
     }

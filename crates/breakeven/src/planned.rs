@@ -173,8 +173,9 @@ impl Planned {
         };
         let leading = Arc::new(because(Reason::Observed, executable.plan()));
         // Nobody else sets it: it was asked for once.
-        drop(other.rival.set(Rival { leading, executable: executable.into() }));
+        // Nobody is to begin a trial in between.
         let mut contest = other.lock();
+        drop(other.rival.set(Rival { leading, executable: executable.into() }));
         contest.can_try();
         other.look(&contest);
     }

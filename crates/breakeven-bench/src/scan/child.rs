@@ -79,7 +79,7 @@ fn carry_out_on(bench: &Bench<'_>, task: &Task, say: Say<'_>, go_on: &mut dyn Fn
     }
 }
 
-/// Which part of the work before a first turn comes before each later one: they follow within milliseconds, and nothing falls asleep.
+/// Which part of the work before a first turn comes before each later one: the other program's turn in between is of milliseconds, after which little sleeps.
 const STILL_AWAKE: u64 = 10;
 
 /// One block of samples of each cell whenever `go_on` says so, which says no at the end.

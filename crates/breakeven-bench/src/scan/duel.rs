@@ -42,6 +42,8 @@ type Turn = BTreeMap<Cell, std::result::Result<Vec<f64>, String>>;
 pub struct Pairs<'a> {
     /// Pairs of processes; twice and four times as many where they leave a cell unknown.
     pub count: usize,
+    /// Pairs without which nothing is said: they are taken however long it takes.
+    pub least: usize,
     /// Whether what they show is enough.
     pub is_known: &'a dyn Fn(&Blocks) -> bool,
     /// Whether somebody asked to stop.
@@ -50,27 +52,35 @@ pub struct Pairs<'a> {
     pub tell: &'a dyn Fn(usize),
 }
 
-/// Pairs of processes without which nothing is said of programs.
-const LEAST: usize = 12;
-/// How long more of them are begun: drivers may take seconds to begin one.
-const LONGEST: Duration = Duration::from_mins(2);
+/// How long more pairs of processes are begun than a verdict needs: drivers may take seconds to begin one.
+pub const LONGEST: Duration = Duration::from_mins(2);
+/// How long a process may take to end by itself, which keeps what its driver compiled.
+const ENDING: Duration = Duration::from_secs(2);
 /// Turns of each of two processes, at least and at most.
 const TURNS: [usize; 2] = [2, 50];
 
 /// Pairs of processes for each cell of `task`, which names one size. Where its memory happens to lie makes a process faster or slower, and
 /// that is no difference of programs, so each pair is of new ones.
 pub fn duel(both: [&Contestant; 2], task: &Measure, pairs: Pairs<'_>) -> Result<BTreeMap<Cell, Duel>> {
-    let Pairs { count, is_known, stopped, tell } = pairs;
+    let Pairs { count, least, is_known, stopped, tell } = pairs;
     let (begun, mut found) = (Instant::now(), BTreeMap::<Cell, Duel>::new());
     for pair in 0..4 * count {
         let is_known = |duel: &Duel| duel.wrong.is_some() || is_known(&duel.blocks);
         let is_enough = [count, 2 * count].contains(&pair) && found.values().all(is_known);
-        if is_enough || pair >= LEAST && begun.elapsed() > LONGEST {
+        if is_enough || pair >= least && begun.elapsed() > LONGEST {
             break;
         }
         tell(pair);
-        for (cell, met) in Meeting::begin(both, task, (pair % 2, stopped))?.all()? {
-            found.entry(cell).or_default().add(met);
+        match Meeting::begin(both, task, (pair % 2, stopped)).and_then(Meeting::all) {
+            Ok(met) => met.into_iter().for_each(|(cell, met)| found.entry(cell).or_default().add(met)),
+            Err(error) if found.is_empty() => return Err(error),
+            Err(error) => {
+                let why = format!("pair {} of processes: {error}", pair + 1);
+                for duel in found.values_mut() {
+                    duel.wrong = Some(why.clone());
+                }
+                break;
+            }
         }
     }
     Ok(found)
@@ -159,7 +169,7 @@ struct Talk {
     /// The program, as whoever named it did.
     name: String,
     child: Child,
-    stdin: ChildStdin,
+    stdin: Option<ChildStdin>,
     lines: mpsc::Receiver<String>,
     errors: mpsc::Receiver<String>,
     silence: Duration,
@@ -175,7 +185,8 @@ impl Talk {
         let mut stdin = child.stdin.take().expect("it was asked for");
         let (lines, errors) = (listen(child.stdout.take()), listen(child.stderr.take()));
         let written = stdin.write_all(&given(&task));
-        let mut talk = Talk { name, child, stdin, lines, errors, silence: Duration::from_millis(effort.silence_ms) };
+        let mut talk =
+            Talk { name, child, stdin: Some(stdin), lines, errors, silence: Duration::from_millis(effort.silence_ms) };
         written.map_err(|_| talk.ended())?;
         talk.hear(stopped)?;
         Ok(talk)
@@ -183,7 +194,8 @@ impl Talk {
 
     /// One block of samples of each cell.
     fn turn(&mut self, stopped: &dyn Fn() -> bool) -> Result<Turn> {
-        self.stdin.write_all(b"go\n").map_err(|_| self.ended())?;
+        let asked = self.stdin.as_mut().expect("it is there until the end").write_all(b"go\n");
+        asked.map_err(|_| self.ended())?;
         self.hear(stopped)
     }
 
@@ -226,7 +238,13 @@ impl Talk {
 
 impl Drop for Talk {
     fn drop(&mut self) {
-        // This very child and no other; it may have ended by itself.
+        // No more turns: it ends.
+        self.stdin = None;
+        let begun = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < ENDING {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // This very child and no other, if it is still there.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

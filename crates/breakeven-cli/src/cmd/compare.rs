@@ -66,9 +66,9 @@ pub struct Compare {
     /// Ways of calling.
     #[arg(long, value_delimiter = ',', default_value = "host")]
     mode: Vec<Mode>,
-    /// Pairs of processes for each cell: 40, or 12 where the clock is simulated, unless it is said here; up to four times as many where they leave it open. 40 show 10% on a loaded machine, 100 show 5%.
-    #[arg(long)]
-    pairs: Option<usize>,
+    /// Pairs of processes for each cell: 40, or 12 where the clock is simulated, unless it is said here; up to four times as many where they leave it open, but for two minutes at most, and twelve in any case. 40 show 10% on a loaded machine, 100 show 5%.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(3..))]
+    pairs: Option<u32>,
 }
 
 /// What a progress line counts: an operation at a size.

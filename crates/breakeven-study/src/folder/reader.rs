@@ -68,11 +68,14 @@ pub fn read(path: &Path) -> Result<Recorded, StudyError> {
     let manifest = read_json::<Manifest>(&path.join(names::MANIFEST))?;
     let events = Log::read(path.join(names::EVENTS))?;
     let samples = Log::read(path.join(names::SAMPLES))?;
-    if !events.path.exists() && !samples.path.exists() {
+    let attempts = attempts(&events)?;
+    let has_samples = |attempt: &Attempt| attempt.finished.as_ref().is_some_and(|(count, _)| *count > 0);
+    // Samples are written before their cell is finished, so no writer that was killed leaves such a folder.
+    let are_lost = !events.path.exists() || attempts.iter().any(has_samples);
+    if are_lost && !samples.path.exists() {
         return Err(without_samples(path));
     }
     let mut recorded = replay(manifest, &events)?;
-    let attempts = attempts(&events)?;
     let mut by_id = read_samples(&samples, attempts.iter().map(|attempt| attempt.id))?;
     recorded.notes.extend(events.note().into_iter().chain(samples.note()));
     recorded.next_id = attempts.iter().map(|attempt| attempt.id + 1).max().unwrap_or(0);
@@ -89,7 +92,7 @@ pub fn read(path: &Path) -> Result<Recorded, StudyError> {
 /// Findings that are kept without their raw samples, as in `docs/studies`: read as an empty run, a report of it would replace them by nothing.
 fn without_samples(path: &Path) -> StudyError {
     let why = format!(
-        "this run has no cell: its raw samples ({} and {}) are not there, only where and how it was made{}; nothing can be computed from that",
+        "this run has no cell: its raw samples ({} and {}) are not all there, only where and how it was made{}; nothing can be computed from that",
         names::EVENTS,
         names::SAMPLES,
         if path.join("summary.md").exists() { " and what was found (summary.md)" } else { "" }

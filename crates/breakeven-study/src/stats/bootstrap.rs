@@ -22,6 +22,26 @@ impl Interval {
         }
     }
 
+    /// How much wider an interval of a mean of so few values has to be than where their spread were known: Student's distribution over the normal one,
+    /// by the expansion of its quantile (Abramowitz and Stegun, 26.7.5).
+    fn wider_for(self, count: usize) -> f64 {
+        let (z, freedom) = (self.normal(), count.saturating_sub(1).max(1) as f64);
+        let [one, two, three] = [
+            (z.powi(3) + z) / 4.0,
+            (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0,
+            (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0,
+        ];
+        1.0 + (one / freedom + two / freedom.powi(2) + three / freedom.powi(3)) / z
+    }
+
+    /// Deviations from the middle of a normal distribution to either end.
+    fn normal(self) -> f64 {
+        match self {
+            Interval::Percent95 => 1.959_964,
+            Interval::Percent99 => 2.575_829,
+        }
+    }
+
     /// The ends of the interval of `draws`, which are sorted here. `draws` is not empty.
     pub fn of(self, draws: &mut [f64]) -> [f64; 2] {
         draws.sort_by(f64::total_cmp);
@@ -36,21 +56,13 @@ pub fn of_quantile(sorted: &Sorted, part: f64, interval: Interval, random: &mut 
     interval.of(&mut draws)
 }
 
-/// Where the median of `values` lies; they may have any sign. `values` is not empty.
-pub fn of_median(values: &[f64], interval: Interval, random: &mut Random) -> [f64; 2] {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = (sorted.len() - 1) / 2;
-    let mut draws: Vec<f64> = (0..DRAWS).map(|_| sorted[random.place_of_rank(middle, sorted.len())]).collect();
-    interval.of(&mut draws)
-}
-
 /// The mean of `values` without the lowest and the highest fifth of them, and where it lies. None where there are none.
 pub fn of_trimmed_mean(values: &[f64], interval: Interval, random: &mut Random) -> Option<(f64, [f64; 2])> {
     let mean = trimmed_mean(values.to_vec())?;
     let draw = |_| trimmed_mean((0..values.len()).map(|_| values[random.below(values.len())]).collect());
     let mut draws: Vec<f64> = (0..DRAWS).filter_map(draw).collect();
-    Some((mean, interval.of(&mut draws)))
+    let wider = interval.wider_for(values.len() - 2 * (values.len() / 5));
+    Some((mean, interval.of(&mut draws).map(|end| mean + (end - mean) * wider)))
 }
 
 fn trimmed_mean(mut values: Vec<f64>) -> Option<f64> {
@@ -83,6 +95,26 @@ mod tests {
             let coverage = coverage(samples);
             assert!((0.91..=0.98).contains(&coverage), "{samples} samples: {coverage}");
         }
+    }
+
+    /// How often the 99% interval of a trimmed mean of `count` normal values holds their middle.
+    fn coverage_of_means(count: usize) -> f64 {
+        let mut random = Random::new(7);
+        let holds = |random: &mut Random| {
+            let values: Vec<f64> = (0..count).map(|_| random.normal()).collect();
+            let (_, [low, high]) = of_trimmed_mean(&values, Interval::Percent99, random).expect("values");
+            low <= 0.0 && 0.0 <= high
+        };
+        (0..1000).filter(|_| holds(&mut random)).count() as f64 / 1000.0
+    }
+
+    #[test]
+    fn an_interval_of_a_mean_of_few_values_holds_it_too() {
+        for count in [12, 40, 100] {
+            assert!(coverage_of_means(count) >= 0.98, "{count} values: {}", coverage_of_means(count));
+        }
+        // Of 8 values inside, t has 7 degrees of freedom: 3.499 by tables.
+        assert!((Interval::Percent99.wider_for(8) * 2.575_829 - 3.499).abs() < 0.01);
     }
 
     /// How often the interval holds the true lower quartile, for `count` rounds of five samples whose rounds differ by 10% and samples by 1%.

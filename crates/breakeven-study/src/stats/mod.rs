@@ -11,7 +11,7 @@ mod shift;
 mod stop;
 mod warm_up;
 
-pub use bootstrap::{Interval, of_median, of_quantile, of_trimmed_mean};
+pub use bootstrap::{Interval, of_quantile, of_trimmed_mean};
 pub use clean::{Dropped, Kept};
 pub use contention::{CONTENDED, CROWDED, is_contended, stolen};
 pub use data::{degenerate_share, flags};

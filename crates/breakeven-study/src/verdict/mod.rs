@@ -54,6 +54,17 @@ pub struct Change {
     pub blocks: usize,
 }
 
+impl Verdict {
+    /// How much, where that is known.
+    pub fn change(&self) -> Option<&Change> {
+        match self {
+            Verdict::Faster(change) | Verdict::Slower(change) | Verdict::Same(change) => Some(change),
+            Verdict::Ambiguous { change, .. } => change.as_ref(),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [ratio, low, high] = [self.ratio, self.low, self.high].map(|ratio| (ratio - 1.0) * 100.0);

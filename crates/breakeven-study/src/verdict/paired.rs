@@ -66,11 +66,6 @@ impl Blocks {
         }
     }
 
-    /// Adds all pairs of others, which may be of other cells: for a noise floor, which is of the machine.
-    pub fn append(&mut self, others: impl IntoIterator<Item = Blocks>) {
-        self.log_ratios.extend(others.into_iter().flat_map(|blocks| blocks.log_ratios));
-    }
-
     /// Pairs from two rows of times that were taken in turns, block by block.
     pub fn of(a_ns: &[f64], b_ns: &[f64]) -> Blocks {
         let mut blocks = Blocks::default();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use breakeven_bench::scan::duel::{Contestant, Duel, Pairs, duel};
+use breakeven_bench::scan::duel::{Contestant, Duel, LONGEST, Pairs, duel};
 use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups};
 use breakeven_bench::scan::simulated;
 use breakeven_bench::scan::task::{Effort, Measure, Setting};
@@ -33,7 +33,11 @@ impl Match<'_> {
         let what = format!("{} {size} {}", task.operation, task.dtype);
         let tell = |done: usize| self.line.set_message(format!("{what}: pair {}", done + 1));
         let is_known = |blocks: &Blocks| !matches!(judge(blocks, rule), Verdict::Ambiguous { .. });
-        Ok(duel(self.sides, task, Pairs { count, is_known: &is_known, stopped: &|| false, tell: &tell })?)
+        Ok(duel(
+            self.sides,
+            task,
+            Pairs { count, least: rule.least_blocks, is_known: &is_known, stopped: &|| false, tell: &tell },
+        )?)
     }
 }
 
@@ -53,7 +57,21 @@ impl Compare {
             line.inc(1);
         }
         let exit = exit_of(verdicts.iter().map(|(_, verdict)| verdict), rule.threshold);
-        Ok(Found { verdicts, notes: Vec::new(), exit, is_confirmed: true })
+        let notes = self.of_fewer(&verdicts).into_iter().collect();
+        Ok(Found { verdicts, notes, exit, is_confirmed: true })
+    }
+
+    /// What time did not suffice for.
+    fn of_fewer(&self, verdicts: &[(Cell, Verdict)]) -> Option<String> {
+        let pairs = verdicts.iter().filter_map(|(_, verdict)| Some(verdict.change()?.blocks));
+        let fewer: Vec<usize> = pairs.filter(|pairs| *pairs < self.pairs()).collect();
+        let least = fewer.iter().min()?;
+        Some(format!(
+            "{} cells rest on {least} pairs of processes or more, and not on {}: more are begun for {} s at most for each size",
+            fewer.len(),
+            self.pairs(),
+            LONGEST.as_secs()
+        ))
     }
 
     fn of_task(&self, both: &Match<'_>, task: &Measure, rule: &Rule) -> anyhow::Result<Vec<(Cell, Verdict)>> {
@@ -90,7 +108,7 @@ impl Compare {
     }
 
     fn pairs(&self) -> usize {
-        self.pairs.unwrap_or(if self.simulated { SIMULATED_PAIRS } else { PAIRS })
+        self.pairs.map_or(if self.simulated { SIMULATED_PAIRS } else { PAIRS }, |pairs| pairs as usize)
     }
 
     fn task(&self, group: &Group, size: usize, effort: Effort) -> Measure {
