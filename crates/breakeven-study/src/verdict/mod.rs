@@ -6,7 +6,7 @@ mod rules;
 mod runs;
 
 pub use exit::{Exit, exit_of};
-pub use paired::{BLOCK, Blocks, ENOUGH_BLOCKS, Rule, Sides, confirm, judge, noise_floor, passes_gate};
+pub use paired::{BLOCK, Blocks, ENOUGH_BLOCKS, Rule, Sides, confirm, judge, passes_gate};
 pub(crate) use rules::devices_of;
 pub use rules::{Broken, Rules, RulesSchema};
 pub use runs::{Comparison, compare_runs, differences};
@@ -68,7 +68,7 @@ impl Verdict {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [ratio, low, high] = [self.ratio, self.low, self.high].map(|ratio| (ratio - 1.0) * 100.0);
-        write!(f, "{ratio:+.1}% ({low:+.1}% to {high:+.1}%, {} blocks)", self.blocks)
+        write!(f, "{ratio:+.1}% ({low:+.1}% to {high:+.1}%, n = {})", self.blocks)
     }
 }
 

@@ -66,9 +66,9 @@ impl Compare {
         let pairs = verdicts.iter().filter_map(|(_, verdict)| Some(verdict.change()?.blocks));
         let fewer: Vec<usize> = pairs.filter(|pairs| *pairs < self.pairs()).collect();
         let least = fewer.iter().min()?;
+        let cells = if fewer.len() == 1 { "1 cell rests".to_owned() } else { format!("{} cells rest", fewer.len()) };
         Some(format!(
-            "{} cells rest on {least} pairs of processes or more, and not on {}: more are begun for {} s at most for each size",
-            fewer.len(),
+            "{cells} on {least} pairs of processes or more, and not on {}: more are begun for {} s at most for each size",
             self.pairs(),
             LONGEST.as_secs()
         ))
@@ -81,8 +81,7 @@ impl Compare {
         for (cell, duel) in found {
             let verdict = match verdict(&duel, rule) {
                 first @ (Verdict::Slower(_) | Verdict::Faster(_)) => {
-                    let again = if let Some(again) = &again { again } else { again.insert(measure()?) };
-                    confirm(first, &again.get(&cell).map_or(Verdict::Missing, |duel| verdict(duel, rule)))
+                    confirm(first, &seen_again(again.get_or_insert_with(measure), &cell, rule))
                 }
                 other => other,
             };
@@ -124,6 +123,14 @@ impl Compare {
             effort,
             setting: Setting { simulated: self.simulated, ..Setting::default() },
         }
+    }
+}
+
+/// What fresh processes say of a cell; what was found before is not lost where they fail.
+fn seen_again(again: &anyhow::Result<BTreeMap<Cell, Duel>>, cell: &Cell, rule: &Rule) -> Verdict {
+    match again {
+        Ok(found) => found.get(cell).map_or(Verdict::Missing, |duel| verdict(duel, rule)),
+        Err(error) => Verdict::Invalid { why: error.to_string() },
     }
 }
 
