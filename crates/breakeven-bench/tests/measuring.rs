@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use breakeven::{Engine, Tensor};
 use breakeven_bench::scan::child::Bench;
-use breakeven_bench::scan::task::Measure;
+use breakeven_bench::scan::task::{Effort, Measure};
 use breakeven_bench::scan::{Clock, OPERATIONS, Operation, Sensors, Suite};
 use breakeven_device::sim::{Fault, SimClock};
 use breakeven_study::folder::Facts;
@@ -45,7 +45,7 @@ fn b01_what_the_submission_took_stands_in_a_column_of_its_own() {
     let (_, samples) = measured(None, &task(Mode::Host, &simulated()));
     let dispatch: Vec<u64> = samples.iter().filter_map(|sample| sample.dispatch_ns).collect();
     assert!(!dispatch.is_empty());
-    assert!(dispatch.iter().all(|ns| *ns < 1_000_000), "{dispatch:?}");
+    assert!(dispatch.iter().all(|ns| *ns == 10_000), "submitting takes 10 us: {dispatch:?}");
     let (_, on_cpu) = measured(None, &task(Mode::Host, "cpu"));
     let in_parts = on_cpu.iter().filter(|sample| sample.flags.has(Flag::InParts)).count();
     assert!(in_parts > 0 && on_cpu.iter().all(|sample| sample.dispatch_ns.is_none()), "the CPU submits nothing");
@@ -145,11 +145,28 @@ static HALF: Operation = Operation {
 
 #[test]
 fn an_operation_that_fails_half_of_the_time_earns_no_time() {
-    let (facts, samples) = measured(Some(&HALF), &task(Mode::Host, "cpu"));
-    assert_ne!(facts.status, Status::Ok);
-    let why = facts.why.unwrap();
-    assert!(why.contains("calls failed") && why.contains("reshape"), "{why}");
-    assert!(!samples.is_empty(), "what was measured is kept all the same");
+    let few = task(Mode::Host, "cpu");
+    let many = Measure { effort: Effort { rounds: 40, ..few.effort }, ..few.clone() };
+    for task in [few, many] {
+        CALLS.store(0, Ordering::Relaxed);
+        let (facts, samples) = measured(Some(&HALF), &task);
+        assert_eq!(facts.status, Status::Lost);
+        let why = facts.why.unwrap();
+        assert!(why.contains("calls failed") && why.contains("reshape"), "{why}");
+        assert!(!samples.is_empty(), "what was measured is kept all the same");
+    }
+}
+
+/// A device that refuses every second submission: the engine goes on elsewhere, and nothing of that is a time of this device.
+#[test]
+fn a_device_that_refuses_half_of_its_work_earns_no_time() {
+    let first = submissions_of_a_cell() / 4;
+    let clock = Simulated(SimClock::new());
+    let engine = engine_on(&clock.0, &[Fault::RefusesEverySecondFrom(first)]);
+    let task = task(Mode::Host, &engine.devices()[1].name);
+    let (_, facts, _) = all_measured((&engine, &clock), None, &task).pop().expect("the cell is done");
+    assert_eq!(facts.status, Status::Lost, "{:?}", facts.why);
+    assert!(facts.why.as_ref().is_some_and(|why| why.contains("the test said so")), "{:?}", facts.why);
 }
 
 static WRONG: AtomicU32 = AtomicU32::new(0);

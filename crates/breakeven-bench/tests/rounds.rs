@@ -2,7 +2,7 @@
 
 mod simulated;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use breakeven_bench::scan::child::{Bench, measure};
 use breakeven_bench::scan::task::{Effort, Line, Measure};
@@ -50,4 +50,29 @@ fn sizes_share_the_rounds_beyond_the_least() {
     assert_eq!(turns[..12], [[1000; 6], [2000; 6]].concat()[..]);
     assert!(turns[12..].chunks(2).all(|pair| pair.contains(&1000) && pair.contains(&2000)), "{turns:?}");
     assert_eq!(rounds, BTreeMap::from([(1000, Some(11)), (2000, Some(11))]));
+}
+
+/// What happens while a study lasts must not meet one way of calling alone, and the same arithmetic in each round tells of it.
+#[test]
+fn each_round_has_a_sentinel_and_an_order_of_its_own() {
+    let (engine, clock) = engine();
+    let one = task(Mode::Host, &engine.devices()[1].name);
+    let effort = Effort { rounds: 12, ..one.effort };
+    let task = Measure { modes: vec![Mode::Host, Mode::Upload, Mode::Resident, Mode::Kernel], effort, ..one };
+    let (another, sensors) = (|| Ok(engine.clone()), no_sensors());
+    let bench = Bench { engine: &engine, another: &another, clock: &clock, sensors: &sensors };
+    let mut rounds: Vec<(u32, Vec<Mode>)> = Vec::new();
+    let mut say = |line: Line| {
+        match line {
+            Line::Sentinel { round, .. } => rounds.push((round, Vec::new())),
+            Line::Begun { cell } => rounds.last_mut().into_iter().for_each(|(_, order)| order.push(cell.mode)),
+            _ => {}
+        }
+        Ok(())
+    };
+    measure(&bench, &task, &mut say).unwrap();
+    assert_eq!(rounds.iter().map(|(round, _)| *round).collect::<Vec<_>>(), (0..12).collect::<Vec<_>>());
+    let orders: BTreeSet<String> = rounds.iter().map(|(_, order)| format!("{order:?}")).collect();
+    assert!(rounds.iter().all(|(_, order)| order.len() == 4), "each cell has its turn: {rounds:?}");
+    assert!(orders.len() >= 6, "12 random orders of 24: {orders:?}");
 }

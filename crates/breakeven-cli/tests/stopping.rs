@@ -24,8 +24,12 @@ fn a_parent_that_is_killed_loses_no_finished_row_and_the_run_goes_on() {
         assert!(begun.elapsed() < Duration::from_mins(2), "no row in two minutes");
         std::thread::sleep(Duration::from_millis(20));
     }
+    #[cfg(target_os = "linux")]
+    let measuring = children(child.id());
     child.kill().unwrap();
     child.wait().unwrap();
+    #[cfg(target_os = "linux")]
+    gone(&measuring);
     let kept = finished();
     let output = run(&["report", &out]);
     assert_eq!(code(&output), 0, "{}", text(&output));
@@ -36,6 +40,22 @@ fn a_parent_that_is_killed_loses_no_finished_row_and_the_run_goes_on() {
     assert!(page.contains(&format!("`scan --resume {out}`")), "who went on is told: {page}");
     assert_eq!(cells(&out).len(), 4);
     assert!(cells(&out).iter().all(|(_, _, status)| status == "ok"));
+}
+
+/// Whether these processes end by themselves, within a time in which a run that goes on could be begun.
+#[cfg(target_os = "linux")]
+fn gone(processes: &[String]) {
+    let is_there = |id: &String| {
+        // One that ended and that nobody asked about is a zombie.
+        let stat = std::fs::read_to_string(Path::new("/proc").join(id).join("stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|state| !state.is_empty() && !state.starts_with('Z'))
+    };
+    assert!(!processes.is_empty(), "something measures");
+    let begun = Instant::now();
+    while processes.iter().any(is_there) {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{processes:?} measure for nobody");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// The processes that the process `id` started and that are there.
@@ -176,4 +196,24 @@ fn an_interrupt_from_a_terminal_leaves_a_run_and_a_clean_terminal() {
     let report = run(&["report", &out]);
     assert_eq!(code(&report), 0, "{}", text(&report));
     assert!(!cells(&out).is_empty());
+}
+
+/// What was compared until then is said, and nothing measures on.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupt_ends_a_comparison_and_says_what_was_found() {
+    let program = env!("CARGO_BIN_EXE_breakeven");
+    let arguments = ["compare", "--bin", program, "--bin", program, "--only", "relu", "--pairs", "100"];
+    let child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while children(child.id()).len() < 2 {
+        assert!(begun.elapsed() < Duration::from_mins(2), "no two processes take turns");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let both = children(child.id());
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 3, "{}", text(&output));
+    assert!(text(&output).contains("stopped after 0 of "), "{}", text(&output));
+    gone(&both);
 }

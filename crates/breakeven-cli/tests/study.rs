@@ -32,6 +32,13 @@ fn a_scan_leaves_a_run_and_every_report_of_it() {
     let want: Vec<_> =
         ["relu", "sum"].iter().flat_map(|op| [1000, 10_000].map(|n| ((*op).to_owned(), n, "ok".to_owned()))).collect();
     assert_eq!(cells(&out), want);
+    // What the CPU does at most, measured in the same run.
+    let summary = std::fs::read(Path::new(&out).join("summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&summary).unwrap();
+    let ceilings = summary["runs"][0]["ceilings"].as_array().expect("ceilings");
+    let of_cpu = ceilings.iter().find(|ceiling| ceiling["device"] == "cpu").expect("of the CPU");
+    let rates = ["flops", "bytes_per_s"].map(|name| of_cpu[name].as_f64());
+    assert!(rates.iter().all(|rate| rate.is_some_and(|rate| rate > 1e8)), "{of_cpu}");
     // It is held against itself, and against another machine.
     let output = run(&["compare", &out, &out]);
     assert!(is_no_alarm(&output), "{}", text(&output));

@@ -67,7 +67,7 @@ pub fn duel(both: [&Contestant; 2], task: &Measure, pairs: Pairs<'_>) -> Result<
     for pair in 0..4 * count {
         let is_known = |duel: &Duel| duel.wrong.is_some() || is_known(&duel.blocks);
         let is_enough = [count, 2 * count].contains(&pair) && found.values().all(is_known);
-        if is_enough || pair >= least && begun.elapsed() > LONGEST {
+        if is_enough || stopped() || pair >= least && begun.elapsed() > LONGEST {
             break;
         }
         tell(pair);

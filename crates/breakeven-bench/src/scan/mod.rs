@@ -12,7 +12,7 @@ mod machine;
 mod operation;
 mod places;
 pub mod preset;
-mod process;
+pub mod process;
 mod rounds;
 mod scalar;
 mod sensors;

@@ -40,10 +40,13 @@ pub fn run(
     hear: &mut dyn FnMut(Line),
 ) -> std::io::Result<Ending> {
     let mut child = start(program, arguments)?;
+    // Open until the child has ended: by its end a child knows that nobody waits for it any more.
+    let mut stdin = child.stdin.take();
     // A child that ends without reading says more by how it ended.
-    let _ = child.stdin.take().map(|mut stdin| stdin.write_all(&given(task)));
+    let _ = stdin.as_mut().map(|stdin| stdin.write_all(&given(task)));
     let (lines, errors) = (listen(child.stdout.take()), listen(child.stderr.take()));
     let ending = follow(&mut child, &lines, watch, hear)?;
+    drop(stdin);
     Ok(match ending {
         Ending::Crashed(how) => crashed(how, &rest(&errors)),
         other => other,
@@ -58,6 +61,15 @@ pub fn start(program: &Path, arguments: &[String]) -> std::io::Result<Child> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     command.spawn()
+}
+
+/// Ends this process, a child, once its parent is gone, which wrote `lines` and has nothing more to write while it lives: left alone it
+/// would measure beside the run that goes on.
+pub fn end_with_parent(lines: mpsc::Receiver<String>) {
+    std::thread::spawn(move || {
+        lines.iter().for_each(drop);
+        std::process::exit(i32::from(REFUSED));
+    });
 }
 
 /// The line that a child is given first.

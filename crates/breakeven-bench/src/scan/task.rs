@@ -19,6 +19,11 @@ pub enum Task {
 }
 
 impl Task {
+    /// Whether it is told when to go on; whatever is not, the parent gives nothing more, and holds the pipe open as long as it lives.
+    pub fn takes_turns(&self) -> bool {
+        matches!(self, Task::Turns(_))
+    }
+
     /// What concerns the engine.
     pub fn setting(&self) -> &Setting {
         match self {

@@ -46,6 +46,9 @@ struct Books {
 /// a comparison with another run counts rounds, and five in each say little.
 const ENOUGH: StopRule = StopRule { least: 60, narrow: 0.01, stable: 0.1, budget_ns: 1 };
 
+/// Calls that failed, of which more would not tell more.
+const ENOUGH_FAILED: u64 = 20;
+
 /// A result that is wrong by more than this share of the largest element is wrong.
 fn tolerance(dtype: &str) -> f64 {
     match dtype {
@@ -285,12 +288,17 @@ impl Turn {
     pub fn finish(mut self) -> (Cell, Facts, Vec<Sample>) {
         self.facts.waited = self.waited.share();
         if self.failed > 0 && self.facts.status == Status::Ok {
-            let calls = self.samples.len() as u64 + self.failed;
-            let why = format!("{} of {calls} calls failed", self.failed);
-            self.facts.why = Some(self.facts.why.map_or(why.clone(), |last| format!("{why}; the last: {last}")));
-            self.facts.status = Status::Lost;
+            self.give_up();
         }
         (self.cell, self.facts, self.samples)
+    }
+
+    /// Some calls went well and others did not: nothing of it is a time of the operation.
+    fn give_up(&mut self) {
+        let calls = self.samples.len() as u64 + self.failed;
+        let why = format!("{} of {calls} calls failed", self.failed);
+        self.facts.why = Some(self.facts.why.take().map_or(why.clone(), |last| format!("{why}; the last: {last}")));
+        self.facts.status = Status::Lost;
     }
 
     /// A call failed; the cell goes on, so that it is known how often that happens, unless there is no hope.
@@ -298,15 +306,22 @@ impl Turn {
         self.failed += 1;
         self.facts.why = Some(error.to_string());
         // What hung once is not waited for again.
-        if self.failed > 20 || status(error) == Status::Timeout {
+        if status(error) == Status::Timeout {
             self.end(error, engine);
+        } else if self.failed > ENOUGH_FAILED {
+            self.give_up();
         }
     }
 
     /// Nothing more comes of this cell.
     pub fn end(&mut self, error: &Error, engine: &Engine) {
         let problem = self.place.health(engine).and_then(|health| health.problem);
-        self.facts.status = if problem.is_some() { Status::Lost } else { status(error) };
+        self.facts.status = match status(error) {
+            _ if problem.is_some() => Status::Lost,
+            // It did what it says now that it does not offer.
+            Status::Unsupported if self.facts.checksum.is_some() => Status::Lost,
+            status => status,
+        };
         self.facts.why = Some(problem.map_or_else(|| error.to_string(), |problem| format!("{error}; {problem}")));
     }
 }

@@ -4,6 +4,7 @@ mod programs;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, bail};
 use breakeven_bench::scan::duel::Contestant;
@@ -14,7 +15,8 @@ use serde_json::{Value, json};
 
 use super::progress;
 use super::report::{recorded, summary};
-use super::scan::this_program;
+use super::scan::{stop_on_interrupt, this_program};
+use programs::Watch;
 
 /// Arguments of `compare`.
 #[derive(Debug, clap::Args)]
@@ -97,7 +99,11 @@ impl Compare {
             ([a, b], []) => self.of_runs([a, b], &rule)?,
             ([], [a, b]) => {
                 let [a, b] = [a, b].map(|program| contestant(program.clone(), 0.0));
-                self.of_programs([&a, &b], &rule, &progress::line(0, COMPARISONS, as_json))?
+                let (stop, line) = (stop_on_interrupt()?, progress::line(0, COMPARISONS, as_json));
+                let watch = Watch { line: &line, stopped: &|| stop.load(Ordering::Relaxed) };
+                let found = self.of_programs([&a, &b], &rule, &watch)?;
+                line.finish_and_clear();
+                found
             }
             _ => bail!("two run folders, or two programs by --bin, or --self-test"),
         };
@@ -148,12 +154,14 @@ impl Compare {
         let program = this_program()?;
         let same = contestant(program.clone(), 0.0);
         let slower = contestant(program, self.slower / 100.0);
-        let line = progress::line(0, COMPARISONS, as_json);
-        let none = self.of_programs([&same, &same], rule, &line)?;
-        let made_slower = self.of_programs([&same, &slower], rule, &line)?;
+        let (stop, line) = (stop_on_interrupt()?, progress::line(0, COMPARISONS, as_json));
+        let watch = Watch { line: &line, stopped: &|| stop.load(Ordering::Relaxed) };
+        let none = self.of_programs([&same, &same], rule, &watch)?;
+        let made_slower = self.of_programs([&same, &slower], rule, &watch)?;
         line.finish_and_clear();
-        let is_found = |found: &Found| found.verdicts.iter().filter(|(_, v)| matches!(v, Verdict::Slower(_))).count();
-        let (alarms, caught, cells) = (is_found(&none), is_found(&made_slower), none.verdicts.len());
+        let count = |found: &Found, is: fn(&Verdict) -> bool| found.verdicts.iter().filter(|(_, v)| is(v)).count();
+        let (alarms, cells) = (count(&none, is_change), none.verdicts.len());
+        let caught = count(&made_slower, |verdict| matches!(verdict, Verdict::Slower(_)));
         if as_json {
             println!(
                 "{}",
@@ -162,7 +170,10 @@ impl Compare {
         } else {
             none.print(false);
             made_slower.print(false);
-            println!("the same: {alarms} of {cells} called slower; {}% slower: {caught} of {cells} found", self.slower);
+            println!(
+                "the same: {alarms} of {cells} called slower or faster; {}% slower: {caught} of {cells} found",
+                self.slower
+            );
         }
         let exit = if alarms == 0 && caught == cells && cells > 0 { Exit::Ok } else { Exit::Failed };
         Ok(if none.exit == Exit::Inconclusive { Exit::Inconclusive } else { exit })

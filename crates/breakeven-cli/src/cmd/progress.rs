@@ -1,6 +1,18 @@
 //! What a user sees while something is measured: a line on a terminal, nothing elsewhere.
 
+use std::time::Duration;
+
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A line that says what is waited for, and moves.
+pub fn waiting(what: &'static str, as_json: bool) -> ProgressBar {
+    let target = if as_json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let line = ProgressBar::with_draw_target(None, target);
+    line.set_style(ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is right"));
+    line.set_message(what);
+    line.enable_steady_tick(Duration::from_millis(200));
+    line
+}
 
 /// A line that counts so many steps, whose `noun` it says: "3 of 5 operations, ...". None is shown where the output is for programs.
 pub fn line(steps: u64, noun: &str, as_json: bool) -> ProgressBar {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use breakeven::Settings;
 use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups, sizes_in_words};
+use breakeven_bench::scan::process::{end_with_parent, listen};
 use breakeven_bench::scan::study::{Progress, Seen, Study, look, nearer, run};
 use breakeven_bench::scan::task::{Effort, Limit, Setting, Task};
 use breakeven_bench::scan::{HostClock, child, fingerprint};
@@ -136,9 +137,10 @@ impl Scan {
         let (begun, mut study) = (Instant::now(), self.study()?);
         let stop = stop_on_interrupt()?;
         let stopped = || stop.load(Ordering::Relaxed);
-        let Some(seen) = look(&study, resumed.is_none(), &stopped)? else {
-            return Ok(stopped_early(resumed));
-        };
+        let waiting = progress::waiting("looking at the machine: its devices, what they do at most", as_json);
+        let seen = look(&study, resumed.is_none(), &stopped);
+        waiting.finish_and_clear();
+        let Some(seen) = seen? else { return Ok(stopped_early(resumed)) };
         study.seen = seen.places();
         // What looking at the machine took is gone, and how long a cell may take depends on what was seen.
         let left = self.total().saturating_sub(begun.elapsed()).max(self.total().mul_f64(LEAST));
@@ -262,7 +264,7 @@ pub fn this_program() -> std::io::Result<PathBuf> {
 
 /// Set once the user or the system asks to stop (an interrupt, a request to end, a terminal that is closed); the child that is running is ended then,
 /// and what is finished stays.
-fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
+pub(super) fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = stop.clone();
     ctrlc::set_handler(move || seen.store(true, Ordering::Relaxed)).context("interrupts cannot be seen")?;
@@ -288,8 +290,11 @@ impl Bar {
             Progress::At { cell, done, .. } => {
                 self.line.set_position(*done as u64);
                 // By its time and not by what is done: a study measures as long as it may.
-                let left = self.total.saturating_sub(self.begun.elapsed()).as_secs();
-                self.line.set_message(format!("about {left} s left: {cell}"));
+                let left = match self.total.saturating_sub(self.begun.elapsed()).as_secs() {
+                    0 => "at its end".to_owned(),
+                    left => format!("about {left} s left"),
+                };
+                self.line.set_message(format!("{left}: {cell}"));
             }
             Progress::Done(..) => {}
             Progress::Note(text) => self.line.println(text),
@@ -309,8 +314,8 @@ impl ScanChild {
     /// Read the task and do it.
     pub fn run() -> anyhow::Result<()> {
         let clock = HostClock::start();
-        let mut lines = std::io::stdin().lines();
-        let task = lines.next().context("no task for `scan` on the standard input")??;
+        let lines = listen(Some(std::io::stdin()));
+        let task = lines.recv().context("no task for `scan` on the standard input")?;
         let task: Task = serde_json::from_str(&task).context("the task is not understood")?;
         let mut out = std::io::stdout().lock();
         let mut say = |line| {
@@ -319,7 +324,12 @@ impl ScanChild {
             out.flush()
         };
         let settings = Settings::from_env()?;
-        child::carry_out(&task, &settings, &clock, &mut say, &mut || lines.next().is_some_and(|line| line.is_ok()))?;
+        if task.takes_turns() {
+            child::carry_out(&task, &settings, &clock, &mut say, &mut || lines.recv().is_ok())?;
+        } else {
+            end_with_parent(lines);
+            child::carry_out(&task, &settings, &clock, &mut say, &mut || false)?;
+        }
         Ok(())
     }
 }

@@ -85,7 +85,11 @@ impl SimDevice {
         if state.lost {
             return Err(lost());
         }
-        let refuses = |fault: &Fault| matches!(fault, Fault::RefusesFrom(n) if *n <= state.tried);
+        let refuses = |fault: &Fault| match *fault {
+            Fault::RefusesFrom(from) => from <= state.tried,
+            Fault::RefusesEverySecondFrom(from) => from <= state.tried && (state.tried - from).is_multiple_of(2),
+            _ => false,
+        };
         if self.options.faults.iter().any(refuses) {
             return Err(DeviceError::Driver("the test said so".to_owned()));
         }

@@ -53,6 +53,8 @@ pub enum Fault {
     EarlyDoneAt(u64),
     /// From this submission on, the device says that it is out of memory or refuses for another reason of its own.
     RefusesFrom(u64),
+    /// The same of every second submission from this one on.
+    RefusesEverySecondFrom(u64),
     /// Whichever submission has a kernel of this class loses the device.
     LosesOn(Class),
     /// NaN is lost on the way to the host.

@@ -8,7 +8,7 @@ use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups};
 use breakeven_bench::scan::simulated;
 use breakeven_bench::scan::task::{Effort, Measure, Setting};
 use breakeven_study::Cell;
-use breakeven_study::verdict::{Blocks, Rule, Verdict, confirm, exit_of, judge};
+use breakeven_study::verdict::{Blocks, Exit, Rule, Verdict, confirm, exit_of, judge};
 use indicatif::ProgressBar;
 
 use super::{Compare, Found};
@@ -24,40 +24,49 @@ const TURN_MS: u64 = 60;
 /// Two programs that take turns at one task after another, and the line that says at which.
 struct Match<'a> {
     sides: [&'a Contestant; 2],
-    line: &'a ProgressBar,
+    watch: &'a Watch<'a>,
+}
+
+/// Who waits for a comparison: what is shown, and whether somebody asked to stop.
+pub(super) struct Watch<'a> {
+    pub line: &'a ProgressBar,
+    pub stopped: &'a dyn Fn() -> bool,
 }
 
 impl Match<'_> {
     fn duel(&self, task: &Measure, count: usize, rule: &Rule) -> anyhow::Result<BTreeMap<Cell, Duel>> {
         let size = task.sizes.first().expect("each task is of one size");
         let what = format!("{} {size} {}", task.operation, task.dtype);
-        let tell = |done: usize| self.line.set_message(format!("{what}: pair {}", done + 1));
+        let tell = |done: usize| self.watch.line.set_message(format!("{what}: pair {}", done + 1));
         let is_known = |blocks: &Blocks| !matches!(judge(blocks, rule), Verdict::Ambiguous { .. });
         Ok(duel(
             self.sides,
             task,
-            Pairs { count, least: rule.least_blocks, is_known: &is_known, stopped: &|| false, tell: &tell },
+            Pairs { count, least: rule.least_blocks, is_known: &is_known, stopped: self.watch.stopped, tell: &tell },
         )?)
     }
 }
 
 impl Compare {
     /// Programs in turns; what seems slower or faster is measured again in fresh processes before it is said.
-    pub(super) fn of_programs(
-        &self,
-        sides: [&Contestant; 2],
-        rule: &Rule,
-        line: &ProgressBar,
-    ) -> anyhow::Result<Found> {
-        let (tasks, both) = (self.tasks()?, Match { sides, line });
-        line.inc_length(tasks.len() as u64);
-        let mut verdicts = Vec::new();
+    pub(super) fn of_programs(&self, sides: [&Contestant; 2], rule: &Rule, watch: &Watch<'_>) -> anyhow::Result<Found> {
+        let (tasks, both) = (self.tasks()?, Match { sides, watch });
+        watch.line.inc_length(tasks.len() as u64);
+        let (mut verdicts, mut done) = (Vec::new(), 0);
         for task in &tasks {
-            verdicts.extend(self.of_task(&both, task, rule)?);
-            line.inc(1);
+            let found = self.of_task(&both, task, rule);
+            // What was broken off is not judged.
+            if (watch.stopped)() {
+                break;
+            }
+            verdicts.extend(found?);
+            watch.line.inc(1);
+            done += 1;
         }
+        let stopped = (done < tasks.len()).then(|| format!("stopped after {done} of {} comparisons", tasks.len()));
         let exit = exit_of(verdicts.iter().map(|(_, verdict)| verdict), rule.threshold);
-        let notes = self.of_fewer(&verdicts).into_iter().collect();
+        let exit = exit.and(if stopped.is_some() { Exit::Inconclusive } else { Exit::Ok });
+        let notes = self.of_fewer(&verdicts).into_iter().chain(stopped).collect();
         Ok(Found { verdicts, notes, exit, is_confirmed: true })
     }
 

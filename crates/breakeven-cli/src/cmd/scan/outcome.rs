@@ -106,7 +106,9 @@ mod tests {
         assert_eq!(exit(&[ok, refused]), Exit::Ok);
         assert_eq!(exit(from_ref(&refused)), Exit::CoverageLost);
         assert_eq!(exit(&[ok, skipped]), Exit::CoverageLost);
-        assert_eq!(exit(&[ok, skipped, ("cpu", 1000, Status::Wrong)]), Exit::Failed);
+        for failed in [Status::Wrong, Status::Lost, Status::Timeout, Status::Crash] {
+            assert_eq!(exit(&[ok, skipped, ("wgpu:0", 1000, failed)]), Exit::Failed, "{failed}");
+        }
         assert_eq!(exit(&[]), Exit::CoverageLost);
     }
 }
