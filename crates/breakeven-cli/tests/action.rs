@@ -3,7 +3,6 @@
 
 mod folder;
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 use folder::Folder;
@@ -70,9 +69,11 @@ impl Job {
 
     /// A program that compares as it is told to.
     fn program(&self, code: i32) -> String {
-        let path = self.folder.path("program");
-        std::fs::write(&path, format!("#!/bin/sh\nprintf '{{\n  \"exit_code\": {code}\n}}\n'\nexit {code}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let [text, path] = ["program.sh", &format!("program-{code}")].map(|name| self.folder.path(name));
+        let said = format!("#!/bin/sh\nprintf '{{\\n  \"exit_code\": {code}\\n}}\\n'\nexit {code}\n");
+        std::fs::write(&text, said).unwrap();
+        // By another process: what this one has open for writing, its children would hold open too, and nothing could run it.
+        assert!(Command::new("install").args(["-m", "755", &text, &path]).status().unwrap().success());
         path
     }
 }

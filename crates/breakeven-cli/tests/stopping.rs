@@ -24,12 +24,8 @@ fn a_parent_that_is_killed_loses_no_finished_row_and_the_run_goes_on() {
         assert!(begun.elapsed() < Duration::from_mins(2), "no row in two minutes");
         std::thread::sleep(Duration::from_millis(20));
     }
-    #[cfg(target_os = "linux")]
-    let measuring = children(child.id());
     child.kill().unwrap();
     child.wait().unwrap();
-    #[cfg(target_os = "linux")]
-    gone(&measuring);
     let kept = finished();
     let output = run(&["report", &out]);
     assert_eq!(code(&output), 0, "{}", text(&output));
@@ -50,12 +46,44 @@ fn gone(processes: &[String]) {
         let stat = std::fs::read_to_string(Path::new("/proc").join(id).join("stat")).unwrap_or_default();
         stat.rsplit(") ").next().is_some_and(|state| !state.is_empty() && !state.starts_with('Z'))
     };
-    assert!(!processes.is_empty(), "something measures");
+    assert!(!processes.is_empty(), "something measured");
     let begun = Instant::now();
     while processes.iter().any(is_there) {
         assert!(begun.elapsed() < Duration::from_secs(10), "{processes:?} measure for nobody");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// It rests for a minute before each call, and says nothing meanwhile by which it would notice that nobody listens.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_measures_ends_with_the_one_that_began_it() {
+    let folder = Folder::new("orphan");
+    let out = folder.path("run");
+    let rests = [
+        "scan",
+        "--only",
+        "relu",
+        "--sizes",
+        "1000..1000",
+        "--device",
+        "cpu",
+        "--mode",
+        "idle-60000",
+        "--output",
+        &out,
+    ];
+    let mut child = command(&rests).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    // The machine was looked at, by another process.
+    while !Path::new(&out).join("events.jsonl").exists() || children(child.id()).is_empty() {
+        assert!(begun.elapsed() < Duration::from_mins(2), "no process measures");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let measuring = children(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    gone(&measuring);
 }
 
 /// The processes that the process `id` started and that are there.
@@ -198,22 +226,27 @@ fn an_interrupt_from_a_terminal_leaves_a_run_and_a_clean_terminal() {
     assert!(!cells(&out).is_empty());
 }
 
-/// What was compared until then is said, and nothing measures on.
+/// It says how far it came, and nothing measures on.
 #[cfg(target_os = "linux")]
 #[test]
-fn an_interrupt_ends_a_comparison_and_says_what_was_found() {
+fn an_interrupt_ends_a_comparison_and_its_processes() {
     let program = env!("CARGO_BIN_EXE_breakeven");
     let arguments = ["compare", "--bin", program, "--bin", program, "--only", "relu", "--pairs", "100"];
     let child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
-    while children(child.id()).len() < 2 {
+    let both = loop {
+        let both = children(child.id());
+        if both.len() == 2 {
+            break both;
+        }
         assert!(begun.elapsed() < Duration::from_mins(2), "no two processes take turns");
         std::thread::sleep(Duration::from_millis(5));
-    }
-    let both = children(child.id());
+    };
+    let asked = Instant::now();
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 3, "{}", text(&output));
     assert!(text(&output).contains("stopped after 0 of "), "{}", text(&output));
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
     gone(&both);
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin};
+use std::process::{Child, ChildStdin, ExitStatus};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -67,13 +67,13 @@ pub fn duel(both: [&Contestant; 2], task: &Measure, pairs: Pairs<'_>) -> Result<
     for pair in 0..4 * count {
         let is_known = |duel: &Duel| duel.wrong.is_some() || is_known(&duel.blocks);
         let is_enough = [count, 2 * count].contains(&pair) && found.values().all(is_known);
-        if is_enough || stopped() || pair >= least && begun.elapsed() > LONGEST {
+        if is_enough || pair >= least && begun.elapsed() > LONGEST {
             break;
         }
         tell(pair);
         match Meeting::begin(both, task, (pair % 2, stopped)).and_then(Meeting::all) {
             Ok(met) => met.into_iter().for_each(|(cell, met)| found.entry(cell).or_default().add(met)),
-            Err(error) if found.is_empty() => return Err(error),
+            Err(error) if found.is_empty() || stopped() => return Err(error),
             Err(error) => {
                 let why = format!("pair {} of processes: {error}", pair + 1);
                 for duel in found.values_mut() {
@@ -94,6 +94,13 @@ struct Meeting<'a> {
     stopped: &'a dyn Fn() -> bool,
     /// How long beginning both took.
     beginning: Duration,
+}
+
+impl Drop for Meeting<'_> {
+    /// No more turns for either, before one of them is waited for.
+    fn drop(&mut self) {
+        self.sides.iter_mut().for_each(|side| side.stdin = None);
+    }
 }
 
 impl<'a> Meeting<'a> {
@@ -173,6 +180,8 @@ struct Talk {
     lines: mpsc::Receiver<String>,
     errors: mpsc::Receiver<String>,
     silence: Duration,
+    /// How long it may take to end by itself: no time where somebody asked to stop.
+    patience: Duration,
 }
 
 impl Talk {
@@ -185,8 +194,8 @@ impl Talk {
         let mut stdin = child.stdin.take().expect("it was asked for");
         let (lines, errors) = (listen(child.stdout.take()), listen(child.stderr.take()));
         let written = stdin.write_all(&given(&task));
-        let mut talk =
-            Talk { name, child, stdin: Some(stdin), lines, errors, silence: Duration::from_millis(effort.silence_ms) };
+        let (silence, patience) = (Duration::from_millis(effort.silence_ms), ENDING);
+        let mut talk = Talk { name, child, stdin: Some(stdin), lines, errors, silence, patience };
         written.map_err(|_| talk.ended())?;
         talk.hear(stopped)?;
         Ok(talk)
@@ -203,6 +212,10 @@ impl Talk {
     fn hear(&mut self, stopped: &dyn Fn() -> bool) -> Result<Turn> {
         let (mut found, mut heard) = (BTreeMap::new(), Instant::now());
         loop {
+            if stopped() {
+                self.patience = Duration::ZERO;
+                return Err(Error::Refused("stopped".to_owned()));
+            }
             match self.lines.recv_timeout(Duration::from_millis(50)) {
                 Ok(line) => {
                     heard = Instant::now();
@@ -220,7 +233,6 @@ impl Talk {
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
-                Err(RecvTimeoutError::Timeout) if stopped() => return Err(Error::Refused("stopped".to_owned())),
                 Err(RecvTimeoutError::Timeout) if heard.elapsed() > self.silence => {
                     return Err(Error::Refused(format!("{} said nothing for {:.1?}", self.name, heard.elapsed())));
                 }
@@ -230,22 +242,32 @@ impl Talk {
     }
 
     fn ended(&mut self) -> Error {
-        let how = self.child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
+        let how = self.end().map_or_else(|e| e.to_string(), |status| status.to_string());
         let said = rest(&self.errors);
         Error::Refused(format!("{} ended ({how}): {}", self.name, reason(&said).unwrap_or("it said nothing")))
     }
 }
 
-impl Drop for Talk {
-    fn drop(&mut self) {
-        // No more turns: it ends.
+impl Talk {
+    /// No more turns: it ends by itself, or is ended.
+    fn end(&mut self) -> std::io::Result<ExitStatus> {
         self.stdin = None;
         let begun = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < ENDING {
+        while begun.elapsed() < self.patience {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
         // This very child and no other, if it is still there.
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.wait()
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        // Whoever drops it has what it said.
+        let _ = self.end();
     }
 }

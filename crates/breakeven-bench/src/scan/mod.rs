@@ -12,7 +12,7 @@ mod machine;
 mod operation;
 mod places;
 pub mod preset;
-pub mod process;
+mod process;
 mod rounds;
 mod scalar;
 mod sensors;
@@ -26,6 +26,7 @@ mod turn;
 pub use clock::{Clock, HostClock};
 pub use machine::fingerprint;
 pub use operation::{OPERATIONS, Operation, Suite};
+pub use process::end_with_parent;
 pub use sensors::Sensors;
 
 use breakeven::DeviceReport;

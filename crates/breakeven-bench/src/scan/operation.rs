@@ -129,6 +129,20 @@ pub static OPERATIONS: &[Operation] = &[
         suite: Seeds,
         chains: false,
     },
+    // As AiDotNet's table has it, at 64 x 64.
+    Operation {
+        name: "conv2d_16_to_32",
+        operands: |n| vec![vec![1, 16, n, n], vec![32, 16, 3, 3]],
+        write: |x| x[0].conv(&x[1], None, &Conv::default()),
+        sizes: &[32, 64, 128, 256],
+        counts: "the side of the image",
+        calls: 1,
+        suite: Seeds,
+        chains: false,
+    },
+    // As Volta's report has them: 20 calls on 256 elements, and one on all of these.
+    Operation { chains: false, sizes: MANY, calls: 20, ..unary("many_small_relus", |x| x[0].relu()) },
+    Operation { chains: false, sizes: MANY, ..unary("single_large_relu", |x| x[0].relu()) },
     Operation { chains: false, sizes: MANY, ..binary("many_small_adds", |x| in_parts(x, &[1; 20])) },
     // As `many_small_adds`, which is one graph and one call, but twenty of them.
     Operation { chains: false, sizes: MANY, calls: 20, ..binary("many_small_calls", |x| &x[0] + &x[1]) },

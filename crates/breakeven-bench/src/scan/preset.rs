@@ -189,14 +189,15 @@ mod tests {
         assert!([20_000, 200_000, 2_000_000].iter().all(|size| of("add").sizes.contains(size)), "{:?}", of("add"));
         assert!([100, 1000, 2048].iter().all(|size| of("matmul").sizes.contains(size)), "{:?}", of("matmul"));
         assert!(of("add").modes.contains(&Mode::Copy) && of("add").modes.contains(&Mode::Kernel));
-        for name in ["conv2d", "many_small_adds", "many_small_calls", "single_large_add"] {
-            assert!(!of(name).sizes.is_empty(), "{name}");
-        }
+        assert_eq!(of("conv2d").sizes, [32, 64, 128, 256, 512]);
+        assert!(of("conv2d_16_to_32").sizes.contains(&64), "1x16x64x64 was published");
         let batches = ["similar", "diverse", "alternating", "large", "large_alternating", "uniform_32k", "uniform_64k"];
         for name in batches {
             assert!(!of(&format!("batch_{name}")).sizes.is_empty(), "{name}");
         }
-        assert!(names(Preset::Models, &Filter::default()).contains(&"encoder_layer"));
+        assert!([20_000, 50_000, 100_000, 200_000, 500_000].iter().all(|size| of("add").sizes.contains(size)));
+        let models = names(Preset::Models, &Filter::default());
+        assert!(models.contains(&"encoder_layer") && models.contains(&"mlp"), "{models:?}");
     }
 
     #[test]
@@ -243,6 +244,7 @@ mod tests {
         let sizes = |name: &str| seeds.iter().find(|group| group.operation == name).unwrap().sizes.clone();
         assert_eq!(sizes("many_small_adds"), sizes("single_large_add"));
         assert_eq!(sizes("many_small_calls"), sizes("single_large_add"));
+        assert_eq!(sizes("many_small_relus"), sizes("single_large_relu"));
         assert!(sizes("many_small_adds").contains(&5_120), "twenty of 256");
         let all = [
             ("batch_uniform_32k", 128_000),

@@ -53,6 +53,10 @@ pub fn run(
     })
 }
 
+/// Of Windows: interrupts of the terminal are not for it.
+#[cfg(windows)]
+const CREATE_NEW_PROCESS_GROUP: u32 = 0x0000_0200;
+
 /// Starts a child whose three streams are pipes.
 pub fn start(program: &Path, arguments: &[String]) -> std::io::Result<Child> {
     let mut command = Command::new(program);
@@ -60,14 +64,23 @@ pub fn start(program: &Path, arguments: &[String]) -> std::io::Result<Child> {
     // An interrupt of the terminal is for the parent, which then ends the child and leaves the run readable.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    #[cfg(windows)]
+    std::os::windows::process::CommandExt::creation_flags(&mut command, CREATE_NEW_PROCESS_GROUP);
     command.spawn()
 }
 
-/// Ends this process, a child, once its parent is gone, which wrote `lines` and has nothing more to write while it lives: left alone it
-/// would measure beside the run that goes on.
-pub fn end_with_parent(lines: mpsc::Receiver<String>) {
-    std::thread::spawn(move || {
-        lines.iter().for_each(drop);
+/// Ends this process, a child, once its parent is gone, which holds its standard input open and has nothing more to write: left alone it would
+/// measure beside the run that goes on. Not on Windows: a driver that looks at the standard input while it opens would wait for whoever reads there.
+pub fn end_with_parent() {
+    #[cfg(not(windows))]
+    std::thread::spawn(|| {
+        // However it ends, nobody is there.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        // Drivers may hang when a process ends while they work.
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_secs(2));
+            std::process::abort();
+        });
         std::process::exit(i32::from(REFUSED));
     });
 }

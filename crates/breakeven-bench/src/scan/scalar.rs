@@ -8,7 +8,7 @@ pub fn find(operation: &str) -> Option<Loop> {
     Some(match operation {
         "add" | "single_large_add" => |x, _, out| zip(x, out, |a, b| a + b),
         "mul" => |x, _, out| zip(x, out, |a, b| a * b),
-        "relu" => |x, _, out| map(x, out, |x| if x < 0.0 { 0.0 } else { x }),
+        "relu" | "single_large_relu" => |x, _, out| map(x, out, |x| if x < 0.0 { 0.0 } else { x }),
         "leaky_relu" => |x, _, out| map(x, out, |x| if x < 0.0 { 0.01 * x } else { x }),
         "elu" => |x, _, out| map(x, out, |x| if x < 0.0 { x.exp_m1() } else { x }),
         "clip" => |x, _, out| map(x, out, |x| x.clamp(-0.2, 0.3)),
@@ -30,7 +30,7 @@ pub fn find(operation: &str) -> Option<Loop> {
         "mean" => |x, _, out| out[0] = (sum(&x[0]) / x[0].len() as f64) as f32,
         "max" => |x, _, out| out[0] = x[0].iter().copied().fold(f32::NEG_INFINITY, f32::max),
         "matmul" => |x, n, out| product(&x[0], &x[1], n, out),
-        "conv2d" => convolution,
+        "conv2d" | "conv2d_16_to_32" => convolution,
         _ => return None,
     })
 }
@@ -79,11 +79,12 @@ fn product(a: &[f32], b: &[f32], n: usize, out: &mut [f32]) {
 fn convolution(x: &[Vec<f32>], n: usize, out: &mut [f32]) {
     let (image, filters) = (&x[0], &x[1]);
     let wide = n - 2;
-    for (filter, out) in filters.chunks_exact(27).zip(out.chunks_exact_mut(wide * wide)) {
+    let taps = 9 * image.len() / (n * n);
+    for (filter, out) in filters.chunks_exact(taps).zip(out.chunks_exact_mut(wide * wide)) {
         for (i, out) in out.iter_mut().enumerate() {
             let corner = i / wide * n + i % wide;
             let tap = |k: usize| filter[k] * image[k / 9 * n * n + k % 9 / 3 * n + k % 3 + corner];
-            *out = (0..27).map(tap).sum();
+            *out = (0..taps).map(tap).sum();
         }
     }
 }

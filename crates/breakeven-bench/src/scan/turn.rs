@@ -304,25 +304,34 @@ impl Turn {
     /// A call failed; the cell goes on, so that it is known how often that happens, unless there is no hope.
     fn fail(&mut self, error: &Error, engine: &Engine) {
         self.failed += 1;
-        self.facts.why = Some(error.to_string());
         // What hung once is not waited for again.
-        if status(error) == Status::Timeout {
-            self.end(error, engine);
-        } else if self.failed > ENOUGH_FAILED {
+        if status(error) == Status::Timeout || self.failed > ENOUGH_FAILED && self.samples.is_empty() {
+            return self.end(error, engine);
+        }
+        self.facts.why = Some(self.why(error, engine).0);
+        if self.failed > ENOUGH_FAILED {
             self.give_up();
         }
     }
 
     /// Nothing more comes of this cell.
     pub fn end(&mut self, error: &Error, engine: &Engine) {
-        let problem = self.place.health(engine).and_then(|health| health.problem);
+        let (why, is_lost) = self.why(error, engine);
         self.facts.status = match status(error) {
-            _ if problem.is_some() => Status::Lost,
+            _ if is_lost => Status::Lost,
             // It did what it says now that it does not offer.
-            Status::Unsupported if self.facts.checksum.is_some() => Status::Lost,
+            Status::Unsupported if !self.samples.is_empty() => Status::Lost,
             status => status,
         };
-        self.facts.why = Some(problem.map_or_else(|| error.to_string(), |problem| format!("{error}; {problem}")));
+        self.facts.why = Some(why);
+    }
+
+    /// What a call failed by and what is wrong with the device, and whether something is.
+    fn why(&self, error: &Error, engine: &Engine) -> (String, bool) {
+        match self.place.health(engine).and_then(|health| health.problem) {
+            Some(problem) => (format!("{error}; {problem}"), true),
+            None => (error.to_string(), false),
+        }
     }
 }
 

@@ -29,7 +29,7 @@ use programs::Watch;
   breakeven compare --self-test                    can this machine tell at all?
 
 Exit codes: 0 nothing is slower, 1 something is (seen again in fresh processes: --bin, or --again), wrong, or where
-it must not be, 2 the call is wrong, 3 nothing can be shown here, or two folders differ and no second run confirms it,
+it must not be, 2 the call is wrong, 3 nothing can be shown here, it was stopped, or two folders differ and no second run confirms it,
 4 something that was measured before is missing, 5 the runs are of different machines.")]
 pub struct Compare {
     /// Two run folders: what is held against, and what is judged.
@@ -165,7 +165,7 @@ impl Compare {
         if as_json {
             println!(
                 "{}",
-                json!({ "cells": cells, "false_alarms": alarms, "slower_percent": self.slower, "found": caught })
+                json!({ "cells": cells, "false_alarms": alarms, "slower_percent": self.slower, "found": caught, "stopped": (watch.stopped)() })
             );
         } else {
             none.print(false);
@@ -174,6 +174,9 @@ impl Compare {
                 "the same: {alarms} of {cells} called slower or faster; {}% slower: {caught} of {cells} found",
                 self.slower
             );
+        }
+        if (watch.stopped)() {
+            return Ok(Exit::Inconclusive);
         }
         let exit = if alarms == 0 && caught == cells && cells > 0 { Exit::Ok } else { Exit::Failed };
         Ok(if none.exit == Exit::Inconclusive { Exit::Inconclusive } else { exit })

@@ -12,10 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use breakeven::Settings;
 use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups, sizes_in_words};
-use breakeven_bench::scan::process::{end_with_parent, listen};
 use breakeven_bench::scan::study::{Progress, Seen, Study, look, nearer, run};
 use breakeven_bench::scan::task::{Effort, Limit, Setting, Task};
-use breakeven_bench::scan::{HostClock, child, fingerprint};
+use breakeven_bench::scan::{HostClock, child, end_with_parent, fingerprint};
 use breakeven_study::folder::{Event, RunWriter, read};
 use breakeven_study::verdict::Exit;
 use breakeven_study::{Manifest, ManifestSchema, Mode};
@@ -137,7 +136,7 @@ impl Scan {
         let (begun, mut study) = (Instant::now(), self.study()?);
         let stop = stop_on_interrupt()?;
         let stopped = || stop.load(Ordering::Relaxed);
-        let waiting = progress::waiting("looking at the machine: its devices, what they do at most", as_json);
+        let waiting = progress::waiting("looking at the machine and its devices", as_json);
         let seen = look(&study, resumed.is_none(), &stopped);
         waiting.finish_and_clear();
         let Some(seen) = seen? else { return Ok(stopped_early(resumed)) };
@@ -146,7 +145,7 @@ impl Scan {
         let left = self.total().saturating_sub(begun.elapsed()).max(self.total().mul_f64(LEAST));
         study.effort = self.effort(&study.groups, left, seen.others());
         let mut writer = self.writer(seen, resumed)?;
-        let bar = Bar::new(&study, self.total(), as_json);
+        let bar = Bar::new(&study, (begun, self.total()), as_json);
         let mut incomplete = run(&study, &mut writer, &stopped, &mut |progress| bar.show(&progress))?;
         let left = self.total().saturating_sub(begun.elapsed());
         let near = nearer(&study.groups, &read(writer.path())?);
@@ -280,9 +279,9 @@ struct Bar {
 }
 
 impl Bar {
-    fn new(study: &Study, total: Duration, as_json: bool) -> Bar {
+    fn new(study: &Study, (begun, total): (Instant, Duration), as_json: bool) -> Bar {
         let line = progress::line(study.groups.len() as u64, "operations", as_json);
-        Bar { begun: Instant::now(), total, line }
+        Bar { begun, total, line }
     }
 
     fn show(&self, progress: &Progress) {
@@ -314,8 +313,8 @@ impl ScanChild {
     /// Read the task and do it.
     pub fn run() -> anyhow::Result<()> {
         let clock = HostClock::start();
-        let lines = listen(Some(std::io::stdin()));
-        let task = lines.recv().context("no task for `scan` on the standard input")?;
+        let mut lines = std::io::stdin().lines();
+        let task = lines.next().context("no task for `scan` on the standard input")??;
         let task: Task = serde_json::from_str(&task).context("the task is not understood")?;
         let mut out = std::io::stdout().lock();
         let mut say = |line| {
@@ -325,9 +324,11 @@ impl ScanChild {
         };
         let settings = Settings::from_env()?;
         if task.takes_turns() {
-            child::carry_out(&task, &settings, &clock, &mut say, &mut || lines.recv().is_ok())?;
+            let mut go_on = || lines.next().is_some_and(|line| line.is_ok());
+            child::carry_out(&task, &settings, &clock, &mut say, &mut go_on)?;
         } else {
-            end_with_parent(lines);
+            drop(lines);
+            end_with_parent();
             child::carry_out(&task, &settings, &clock, &mut say, &mut || false)?;
         }
         Ok(())

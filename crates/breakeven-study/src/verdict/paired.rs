@@ -121,12 +121,16 @@ pub fn confirm(first: Verdict, again: &Verdict) -> Verdict {
         Verdict::Faster(_) => matches!(again, Verdict::Faster(_)),
         _ => true,
     };
-    match first {
-        Verdict::Slower(change) | Verdict::Faster(change) if !is_seen_again => Verdict::Ambiguous {
+    match (first, again) {
+        // A program that fails would pass for a fast one.
+        (Verdict::Slower(change) | Verdict::Faster(change), Verdict::Invalid { why }) => {
+            Verdict::Invalid { why: format!("{change} at first, and in fresh processes: {why}") }
+        }
+        (Verdict::Slower(change) | Verdict::Faster(change), again) if !is_seen_again => Verdict::Ambiguous {
             change: Some(change),
             why: format!("not seen again in fresh processes, where it was {again}"),
         },
-        first => first,
+        (first, _) => first,
     }
 }
 
@@ -170,6 +174,10 @@ mod tests {
         let (slower, same) = (judged(around(1.1, 0.0)), judged(around(1.0, 0.0)));
         assert_eq!(confirm(slower.clone(), &slower), slower);
         assert_eq!(confirm(same.clone(), &slower), same);
+        let broken = Verdict::Invalid { why: "it crashed".to_owned() };
+        assert_eq!(confirm(same.clone(), &broken), same);
+        let confirmed = confirm(slower.clone(), &broken);
+        assert!(matches!(&confirmed, Verdict::Invalid { why } if why.contains("it crashed")), "{confirmed}");
         assert!(confirm(slower, &same).to_string().contains("not seen again"));
     }
 

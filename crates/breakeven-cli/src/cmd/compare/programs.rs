@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::bail;
 use breakeven_bench::scan::duel::{Contestant, Duel, LONGEST, Pairs, duel};
 use breakeven_bench::scan::preset::{Filter, Group, Preset, effort, groups};
 use breakeven_bench::scan::simulated;
@@ -54,12 +55,11 @@ impl Compare {
         watch.line.inc_length(tasks.len() as u64);
         let (mut verdicts, mut done) = (Vec::new(), 0);
         for task in &tasks {
-            let found = self.of_task(&both, task, rule);
-            // What was broken off is not judged.
-            if (watch.stopped)() {
-                break;
+            match self.of_task(&both, task, rule) {
+                // What was broken off is not judged.
+                Err(_) if (watch.stopped)() => break,
+                found => verdicts.extend(found?),
             }
-            verdicts.extend(found?);
             watch.line.inc(1);
             done += 1;
         }
@@ -75,9 +75,12 @@ impl Compare {
         let pairs = verdicts.iter().filter_map(|(_, verdict)| Some(verdict.change()?.blocks));
         let fewer: Vec<usize> = pairs.filter(|pairs| *pairs < self.pairs()).collect();
         let least = fewer.iter().min()?;
-        let cells = if fewer.len() == 1 { "1 cell rests".to_owned() } else { format!("{} cells rest", fewer.len()) };
+        let rest = match fewer.len() {
+            1 => format!("1 cell rests on {least} pairs of processes"),
+            count => format!("{count} cells rest on {least} pairs of processes or more"),
+        };
         Some(format!(
-            "{cells} on {least} pairs of processes or more, and not on {}: more are begun for {} s at most for each size",
+            "{rest}, and not on {}: more are begun for {} s at most for each size",
             self.pairs(),
             LONGEST.as_secs()
         ))
@@ -90,7 +93,11 @@ impl Compare {
         for (cell, duel) in found {
             let verdict = match verdict(&duel, rule) {
                 first @ (Verdict::Slower(_) | Verdict::Faster(_)) => {
-                    confirm(first, &seen_again(again.get_or_insert_with(measure), &cell, rule))
+                    let again = again.get_or_insert_with(measure);
+                    if again.is_err() && (both.watch.stopped)() {
+                        bail!("stopped");
+                    }
+                    confirm(first, &seen_again(again, &cell, rule))
                 }
                 other => other,
             };
