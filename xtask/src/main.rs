@@ -3,6 +3,7 @@
 
 mod demo;
 mod example;
+mod features;
 mod models;
 mod onnx;
 mod python;
@@ -18,6 +19,8 @@ cargo xtask <task>
 
   demo [--text FILE] [--query TEXT] [--on DEVICE] [--reference FILE] [--json] ...
          sentence embeddings with the real model, timed on every device of this machine
+  features
+         the crates that reach GPUs, built with each of their features alone, and with none
   models [--check | --gpu] [--only NAME]
          real models beside ONNX Runtime, on the CPU and software GPUs; writes docs/models.md or compares it
   onnx [--check | --gpu] [--list] [--only NAME]
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = args.collect();
     let outcome = match task.as_deref() {
         Some("demo") => demo::run(&rest),
+        Some("features") => features::run(&rest),
         Some("models") => models::run(&rest),
         Some("onnx") => onnx::run(&rest),
         Some("sanitize") => sanitize::run(&rest),

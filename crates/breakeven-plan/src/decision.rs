@@ -87,6 +87,16 @@ pub struct Flip {
     pub at_times: Option<f64>,
 }
 
+/// A kernel as several launches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Split {
+    /// So many.
+    pub launches: usize,
+    /// Why, in words: which limit of the device one launch would be past, or that the device has no such kernel and runs those that it is
+    /// made of.
+    pub because: String,
+}
+
 /// Why one kernel runs where it does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
@@ -99,6 +109,9 @@ pub struct Decision {
     pub products: Option<String>,
     /// Where it runs.
     pub device: DeviceId,
+    /// How it is split there; `None` where it is one launch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
     /// Elements of the largest result among the launches it is split into; all of them where it is not split.
     pub largest_launch: u64,
     /// Why there.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use breakeven_ir::{AttentionKernel, ConvKernel, Kernel, Layout, Precision, Shape};
 
-use crate::{Decision, Flip, Parts, Plan};
+use crate::{Decision, Flip, Parts, Plan, Split};
 
 /// A kernel in words.
 pub fn describe(kernel: &Kernel) -> String {
@@ -88,6 +88,9 @@ impl Plan {
         write!(f, "{:widest$}  {:<11} {}", self.name(decision), decision.reason.code(), decision.what)?;
         if let Some(products) = &decision.products {
             write!(f, " ({products})")?;
+        }
+        if let Some(Split { launches, because }) = &decision.split {
+            write!(f, " in {launches} launches, since {because}")?;
         }
         if let Some(parts) = &decision.predicted {
             write!(f, ": {}", Spelled(parts))?;

@@ -32,7 +32,7 @@ mod verify;
 pub use class_curves::{Between, ClassCurves, Mix};
 pub use cost::CostModel;
 pub use curve::{Cost, Curve, Knot};
-pub use decision::{Decision, Flip, Parts, Reason};
+pub use decision::{Decision, Flip, Parts, Reason, Split};
 pub use error::PlanError;
 pub use explain::describe;
 pub use freeze::Frozen;

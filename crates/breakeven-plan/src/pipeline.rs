@@ -96,7 +96,7 @@ fn fit(mut program: Program, placement: Placement, machine: &Machine<'_>) -> (Lo
     let mut pieces: Vec<Option<Vec<Piece>>> = devices
         .iter()
         .zip(&mut offers)
-        .map(|(device, offers)| offers[device.0].as_mut().ok().and_then(|offer| offer.pieces.take()))
+        .map(|(device, offers)| offers[device.0].as_mut().ok().and_then(|offer| Some(offer.pieces.take()?.all)))
         .collect();
     let has_wide = |kernel: usize| machine.device(devices[kernel]).caps.dtypes.contains(&DType::I64);
     let kept = widen_indices(&mut program, &|kernel| has_wide(kernel) && pieces[kernel].is_none());

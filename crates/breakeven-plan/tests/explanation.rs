@@ -2,9 +2,9 @@
 
 mod common;
 
-use breakeven_ir::{Graph, Op};
-use breakeven_plan::{Decision, DeviceId, Home, Pass, Policy, Step};
-use common::machine::{cpu, gpu, plan_on};
+use breakeven_ir::{Caps, Graph, Op};
+use breakeven_plan::{Decision, DeviceId, Home, Pass, Plan, Policy, Reason, Step};
+use common::machine::{Device, cpu, gpu, plan_on};
 use common::{Write, plan_on_cpu};
 
 /// A product and its activation, then a sum of another input.
@@ -46,6 +46,65 @@ fn an_explanation_is_also_data() {
     assert!(flip.at_times.is_some_and(|times| times > 1.0 && times < 1000.0), "{flip:?}");
 }
 
+/// The sum of `count` vectors of 128 MiB and one element.
+fn wide_sum(count: usize) -> Graph {
+    let mut w = Write(Graph::new());
+    let first = w.input(&[(1 << 25) + 1]);
+    let sum = (1..count).fold(first, |sum, _| {
+        let next = w.input(&[(1 << 25) + 1]);
+        w.map("add", &[sum, next])
+    });
+    w.0.want(sum);
+    w.0
+}
+
+fn plan_of_wide_sum(count: usize, caps: Caps, pin: Option<DeviceId>) -> Plan {
+    let caps = Caps { host_memory: false, ..caps };
+    let policy = Policy { pin, ..Policy::default() };
+    plan_on(&wide_sum(count), &Home::default(), &policy, &[cpu(), Device { caps, ..gpu(30.0) }])
+}
+
+#[test]
+fn what_is_split_says_into_how_many_launches_and_why() {
+    let pin = Some(DeviceId(1));
+    let check = |count: usize, caps: Caps, launches: usize, because: &str| {
+        let plan = plan_of_wide_sum(count, caps, pin);
+        let split = plan.decisions[0].split.as_ref().expect("it is split");
+        assert_eq!((split.launches, split.because.as_str(), plan.counts.launches[1]), (launches, because, launches));
+        assert!(plan.to_string().contains(&format!(" in {launches} launches, since {because}: ")), "{plan}");
+        let again: Vec<Decision> = serde_json::from_str(&plan.explain_json()).unwrap();
+        assert_eq!(again[0].split.as_ref(), Some(split));
+    };
+    let binding = Caps { max_binding_bytes: 128 << 20, ..Caps::host() };
+    check(2, binding, 2, "an operand spans 134217732 bytes, more than a launch can see (134217728)");
+    let index = Caps { max_index: 1 << 24, ..Caps::host() };
+    check(2, index, 2, "an operand spans 33554433 elements, and a kernel's indices end at 16777216");
+    let bindings = Caps { max_bindings: 3, ..Caps::host() };
+    check(3, bindings, 2, "it binds 4 buffers at once, and the device allows 3");
+    assert_eq!(plan_of_wide_sum(2, Caps::host(), pin).decisions[0].split, None);
+}
+
+#[test]
+fn what_takes_too_long_for_one_launch_says_so() {
+    let policy = Policy { pin: Some(DeviceId(1)), max_launch_seconds: 2e-5, ..Policy::default() };
+    let plan = plan_on(&graph(1024, 2.0), &Home::default(), &policy, &[cpu(), gpu(30.0)]);
+    let split = plan.decisions[0].split.as_ref().expect("it is split");
+    assert!(split.launches > 1 && split.because == "one launch would be longer than one may be", "{split:?}");
+    let policy = Policy { max_launch_seconds: 2e-4, ..policy };
+    let caps = Caps { max_binding_bytes: 128 << 20, ..gpu(30.0).caps };
+    let plan = plan_on(&wide_sum(2), &Home::default(), &policy, &[cpu(), Device { caps, ..gpu(30.0) }]);
+    let both = "an operand spans 134217732 bytes, more than a launch can see (134217728), and one launch would be longer than one may be";
+    assert_eq!(plan.decisions[0].split.as_ref().map(|split| split.because.as_str()), Some(both));
+}
+
+#[test]
+fn what_no_buffer_holds_is_on_the_cpu_and_says_why() {
+    let plan = plan_of_wide_sum(2, Caps { max_buffer_bytes: 128 << 20, ..Caps::host() }, None);
+    assert_eq!((plan.decisions[0].device, plan.decisions[0].reason), (DeviceId::HOST, Reason::Memory));
+    let told = "; not gpu: a tensor takes 134217732 bytes and the largest buffer 134217728";
+    assert!(plan.to_string().contains(told), "{plan}");
+}
+
 #[test]
 fn a_flip_is_where_the_device_flips() {
     let on = |n: usize| plan_on(&graph(n, 2.0), &Home::default(), &Policy::default(), &[cpu(), gpu(30.0)]);
@@ -57,7 +116,7 @@ fn a_flip_is_where_the_device_flips() {
 
 #[test]
 fn passes_are_named_in_order() {
-    let (caps, profile) = (breakeven_ir::Caps::host(), breakeven_plan::DeviceProfile::default());
+    let (caps, profile) = (Caps::host(), breakeven_plan::DeviceProfile::default());
     let name = "cpu".to_owned();
     let view = breakeven_plan::DeviceView {
         name,
@@ -83,7 +142,7 @@ fn a_plan_that_was_tampered_with_does_not_verify() {
     w.0.want(z);
     let plan = plan_on_cpu(&w.0, &Home::default(), &Policy::default());
     assert_eq!(plan.verify(), Ok(()));
-    let broken = |change: &dyn Fn(&mut breakeven_plan::Plan)| {
+    let broken = |change: &dyn Fn(&mut Plan)| {
         let mut plan = plan.clone();
         change(&mut plan);
         plan.verify().is_err()

@@ -27,21 +27,25 @@ fn is_free(kinds: &[u32]) -> bool {
     first(MAPPED).is_some_and(|at| kinds[at] & CACHED != 0 && first(DEVICE_LOCAL) == Some(at))
 }
 
-#[cfg(all(feature = "vulkan", any(windows, target_os = "linux", target_os = "android", target_os = "freebsd")))]
 fn maps_for_nothing(adapter: &wgpu::Adapter) -> bool {
+    is_free(&kinds_of_memory(adapter))
+}
+
+/// Those of an adapter that is reached through Vulkan.
+#[cfg(all(feature = "vulkan", any(windows, target_os = "linux", target_os = "android", target_os = "freebsd")))]
+fn kinds_of_memory(adapter: &wgpu::Adapter) -> Vec<u32> {
     // SAFETY: the handle is used within this function and destroyed by nobody here.
-    let Some(vulkan) = (unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }) else { return false };
+    let Some(vulkan) = (unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }) else { return Vec::new() };
     let (instance, device) = (vulkan.shared_instance().raw_instance(), vulkan.raw_physical_device());
     // SAFETY: the device is one of that instance, and both are there for as long as the adapter is.
     let memory = unsafe { instance.get_physical_device_memory_properties(device) };
-    let kinds: Vec<u32> = memory.memory_types_as_slice().iter().map(|kind| kind.property_flags.as_raw()).collect();
-    is_free(&kinds)
+    memory.memory_types_as_slice().iter().map(|kind| kind.property_flags.as_raw()).collect()
 }
 
 /// Metal and DirectX keep what is written in place out of the host's caches.
 #[cfg(not(all(feature = "vulkan", any(windows, target_os = "linux", target_os = "android", target_os = "freebsd"))))]
-fn maps_for_nothing(_: &wgpu::Adapter) -> bool {
-    false
+fn kinds_of_memory(_: &wgpu::Adapter) -> Vec<u32> {
+    Vec::new()
 }
 
 #[cfg(test)]

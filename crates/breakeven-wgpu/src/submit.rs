@@ -63,10 +63,9 @@ pub(crate) fn submit(
     let eyes = Eyes { recorder: binding.recorder.as_ref(), leading: first };
     let (whole, mut timing, mut bytes) = (Marks::new(gpu), Timing::default(), link_bytes(work, binding));
     let start = Instant::now();
-    let all = total(&leading);
+    // What is written in place counts until the end too: its buffer is held until then, so that many uploads in a row would hold many.
     let leading = in_place::write(gpu, &raws, leading, |upload, act| eyes.watch(gpu, upload, act))?;
     timing.upload += start.elapsed();
-    bytes -= all - total(&leading);
     let mut parts = parts(leading.into_iter(), gpu.options.chunk_bytes);
     let last = parts.pop().unwrap_or_default();
     for part in &parts {
@@ -111,10 +110,6 @@ fn leading<'a>(work: &WgpuPrepared, binding: &'a Binding) -> Result<Vec<Upload<'
         _ => None,
     });
     uploads.map(|(slot, upload)| Ok((slot, uploaded(binding, upload)?))).collect()
-}
-
-fn total(uploads: &[Upload<'_>]) -> u64 {
-    uploads.iter().map(|(_, bytes)| bytes.len() as u64).sum()
 }
 
 fn uploaded(binding: &Binding, upload: usize) -> Result<&[u8]> {

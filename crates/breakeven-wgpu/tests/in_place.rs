@@ -3,17 +3,13 @@
 mod common;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use breakeven_device::{
-    Binding, Buffer, Deadline, Device, DeviceError, HostBytes, Lane, Prepared, ReadCell, Segment, SegmentStep, Ticket,
+    Binding, Buffer, Device, DeviceError, HostBytes, Lane, Prepared, ReadCell, SegmentStep, Ticket,
 };
-use breakeven_ir::{DType, Expr, Kernel, Launch, Map, Row};
 use breakeven_wgpu::{Limits, WgpuBackend, WgpuDevice, WgpuOptions};
+use common::vectors::{BYTES, ELEMENTS, add, download, numbers, prepare, soon, upload};
 use common::{alloc, options};
-
-const ELEMENTS: usize = 100_003;
-const BYTES: u64 = 4 * ELEMENTS as u64;
 
 /// Every software adapter, writing in place as that says.
 fn devices(in_place: Option<bool>) -> Vec<WgpuDevice> {
@@ -21,34 +17,8 @@ fn devices(in_place: Option<bool>) -> Vec<WgpuDevice> {
     backend.software_adapters().into_iter().map(|i| backend.open_device(i).unwrap()).collect()
 }
 
-fn soon() -> Deadline {
-    Deadline::after(Duration::from_mins(5))
-}
-
-fn numbers(seed: usize) -> Vec<f32> {
-    (0..ELEMENTS).map(|i| ((i * 7 + seed * 13) % 1000) as f32).collect()
-}
-
 fn doubled(numbers: &[f32]) -> Vec<f32> {
     numbers.iter().map(|x| x + x).collect()
-}
-
-fn upload(upload: usize, slot: usize) -> SegmentStep {
-    SegmentStep::Upload { upload, slot }
-}
-
-fn download(read: usize, slot: usize) -> SegmentStep {
-    SegmentStep::Download { slot, bytes: BYTES, read }
-}
-
-fn add(left: usize, right: usize, to: usize) -> SegmentStep {
-    let row = Expr::row(Row::named("add").unwrap(), DType::F32);
-    let kernel = Kernel::Map(Map::dense(row, vec![], ELEMENTS));
-    SegmentStep::Launch(Box::new(Launch { kernel, inputs: vec![left, right], outputs: vec![to], workspace: None }))
-}
-
-fn prepare(device: &WgpuDevice, steps: Vec<SegmentStep>) -> Arc<dyn Prepared> {
-    device.prepare(&Segment { steps }).unwrap()
 }
 
 /// Submits `work` on `buffers`, with what it uploads and one read.

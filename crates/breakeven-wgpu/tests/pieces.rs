@@ -7,44 +7,21 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use breakeven_device::{
-    Binding, Buffer, Copier, Deadline, Device, DeviceError, HostBytes, Lane, MemoryKind, Prepared, ReadCell, Segment,
-    SegmentStep, Status,
+    Binding, Buffer, Copier, Deadline, Device, DeviceError, HostBytes, Lane, MemoryKind, ReadCell, Status,
 };
-use breakeven_ir::{DType, Expr, Kernel, Launch, Map, Row};
 use breakeven_wgpu::{Limits, WgpuBackend, WgpuDevice, WgpuOptions};
+use common::vectors::{BYTES, ELEMENTS, add, download, numbers, prepare, soon, upload};
 use common::{alloc, options};
 
-const CHUNK: u64 = 4096;
-const ELEMENTS: usize = 10_001;
-const BYTES: u64 = 4 * ELEMENTS as u64;
+const CHUNK: u64 = 40 << 10;
 /// Pieces of so many bytes: ten, the last of them short.
 const PIECES: u64 = BYTES.div_ceil(CHUNK);
 
 fn devices(more: &WgpuOptions) -> Vec<WgpuDevice> {
-    let backend = WgpuBackend::new(WgpuOptions { chunk_bytes: CHUNK, in_place: Some(false), ..more.clone() });
+    // What is lent is not copied, and copies are counted here.
+    let options = WgpuOptions { chunk_bytes: CHUNK, in_place: Some(false), lend_from: u64::MAX, ..more.clone() };
+    let backend = WgpuBackend::new(options);
     backend.software_adapters().into_iter().map(|i| backend.open_device(i).unwrap()).collect()
-}
-
-fn soon() -> Deadline {
-    Deadline::after(Duration::from_mins(5))
-}
-
-fn upload(upload: usize, slot: usize) -> SegmentStep {
-    SegmentStep::Upload { upload, slot }
-}
-
-fn download(read: usize, slot: usize) -> SegmentStep {
-    SegmentStep::Download { slot, bytes: BYTES, read }
-}
-
-fn add(left: usize, right: usize, to: usize) -> SegmentStep {
-    let row = Expr::row(Row::named("add").unwrap(), DType::F32);
-    let kernel = Kernel::Map(Map::dense(row, vec![], ELEMENTS));
-    SegmentStep::Launch(Box::new(Launch { kernel, inputs: vec![left, right], outputs: vec![to], workspace: None }))
-}
-
-fn numbers(seed: usize) -> Vec<f32> {
-    (0..ELEMENTS).map(|i| ((i * 7 + seed * 13) % 1000) as f32).collect()
 }
 
 fn sums(one: &[f32], two: &[f32]) -> Vec<f32> {
@@ -53,10 +30,6 @@ fn sums(one: &[f32], two: &[f32]) -> Vec<f32> {
 
 fn buffers(device: &WgpuDevice, count: usize) -> Vec<Buffer> {
     (0..count).map(|_| alloc(device, BYTES)).collect()
-}
-
-fn prepare(device: &WgpuDevice, steps: Vec<SegmentStep>) -> Arc<dyn Prepared> {
-    device.prepare(&Segment { steps }).unwrap()
 }
 
 #[test]
@@ -143,7 +116,7 @@ fn a_buffer_is_read_into_memory_of_the_callers_piece_by_piece() {
         for device in devices(&more) {
             let buffer = holding(&device, &numbers(5));
             let made = device.counters().staging;
-            for length in [ELEMENTS, ELEMENTS - 1, 1025, ELEMENTS] {
+            for length in [ELEMENTS, ELEMENTS - 1, CHUNK as usize / 4 + 1, ELEMENTS] {
                 let before = device.counters();
                 let mut out = vec![-1.0f32; length];
                 device.read_into(&buffer, bytemuck::cast_slice_mut(&mut out), soon()).unwrap().unwrap();

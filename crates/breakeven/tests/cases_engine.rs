@@ -27,7 +27,16 @@ fn l03_more_than_one_binding_holds() {
     let (engine, gpu) = engine_with_gpu();
     let n = (1 << 25) + 1;
     let ramp = |scale: f32| engine.from_vec((0..n).map(move |i| (i % 1000) as f32 * scale).collect::<Vec<_>>(), [n]);
-    let got = (ramp(1.0) + ramp(0.5)).on(gpu).to_vec::<f32>().unwrap();
+    let sum = (ramp(1.0) + ramp(0.5)).on(gpu);
+    let plan = engine.explain(&[&sum]).unwrap();
+    // More than two where a busy machine was found to be slow.
+    let split = plan.decisions[0].split.as_ref().expect("it is more than one launch");
+    assert!(
+        split.because.starts_with("an operand spans 134217732 bytes, more than a launch can see (134"),
+        "{split:?}"
+    );
+    assert!(plan.to_string().contains(&format!(" in {} launches, since {}", split.launches, split.because)), "{plan}");
+    let got = sum.to_vec::<f32>().unwrap();
     let wrong = (0..n).find(|&i| got[i] != (i % 1000) as f32 * 1.5);
     assert_eq!(wrong.map(|i| (i, got[i])), None);
 }

@@ -199,3 +199,23 @@ fn memory_has_a_hard_limit_and_comes_back() {
     drop(held);
     assert!(device.alloc(64, MemoryKind::Resident).is_ok());
 }
+
+#[test]
+fn ten_thousand_uploads_hold_what_is_kept_of_them() {
+    const KEPT: usize = 4;
+    let (device, _) = device(&[]);
+    let bytes = 1 << 20;
+    let work = prepare(&device, vec![SegmentStep::Upload { upload: 0, slot: 0 }]);
+    let upload = HostBytes::from_vec(vec![7u8; bytes as usize]);
+    let mut kept = Vec::new();
+    for _ in 0..10_000 {
+        kept.push(device.alloc(bytes, MemoryKind::Resident).unwrap());
+        let buffers = kept[kept.len() - 1..].to_vec();
+        let binding = Binding { buffers, uploads: vec![upload.clone()], ..Binding::default() };
+        device.submit(&work, binding, Lane::CopyIn, &[]).unwrap();
+        kept.drain(..kept.len().saturating_sub(KEPT));
+        assert!(device.memory().pool.peak_bytes <= (KEPT as u64 + 1) * bytes);
+    }
+    drop(kept);
+    assert_eq!(device.memory().pool.live_bytes, 0);
+}

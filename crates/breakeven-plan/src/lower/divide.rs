@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use breakeven_ir::{DType, Expr, ExprBuilder, Item, Kernel, Kind, Layout, Map, Operand, Row};
 
+use super::limit::Limit;
 use crate::Reason;
 use crate::place::Refusal;
 
@@ -33,7 +34,7 @@ pub(crate) fn divide(piece: Piece, limit: usize) -> Result<Vec<Piece>, Refusal> 
             done.push(piece);
             continue;
         }
-        let text = || format!("it binds {operands} buffers at once, and the device allows {limit}");
+        let text = || Limit::Operands { operands, most: limit }.to_string();
         let (first, rest) = halves(&piece, limit, fresh).ok_or_else(|| Refusal::new(Reason::Unsupported, text()))?;
         fresh += 1;
         todo.push(rest);

@@ -4,16 +4,18 @@ mod chunk;
 mod compose;
 mod divide;
 mod index;
+mod limit;
 
 use breakeven_ir::{Caps, Kernel};
 
 use crate::place::Refusal;
 use crate::program::{Fused, Program, Value};
 use crate::{DeviceId, Machine, Reason};
-use chunk::{Stretch, axes, part, reaches, span};
+use chunk::{Stretch, axes, part, reaches};
 pub(crate) use divide::{Bound, Piece};
 use divide::{between, divide};
 pub(crate) use index::{narrow_indices, widen_indices};
+use limit::{Limit, Limits};
 
 /// The longest that one launch may be, and how long a kernel is: in predicted seconds, or in elements.
 #[derive(Clone, Copy)]
@@ -22,14 +24,21 @@ pub(crate) struct Longest<'a> {
     pub measure: &'a dyn Fn(&Kernel) -> Option<f64>,
 }
 
-/// A kernel as launches that a device can take, or why there are none; `None` where it fits as it is. The values
-/// between the pieces are numbered from 0.
+/// What a device runs instead of a kernel that does not fit it as it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Pieces {
+    /// The values between them are numbered from 0.
+    pub all: Vec<Piece>,
+    pub because: String,
+}
+
+/// A kernel as launches that a device can take, or why there are none; `None` where it fits as it is.
 pub(crate) fn split(
     fused: &Fused,
     values: &[Value],
     caps: &Caps,
     longest: Longest<'_>,
-) -> Result<Option<Vec<Piece>>, Refusal> {
+) -> Result<Option<Pieces>, Refusal> {
     check_types(&fused.kernel, caps)?;
     let touched = fused.inputs.iter().chain(&fused.outputs);
     if let Some(value) = touched.map(|&v| &values[v]).find(|value| value.bytes > caps.max_buffer_bytes) {
@@ -37,21 +46,28 @@ pub(crate) fn split(
         return Err(Refusal::new(Reason::Memory, text));
     }
     let operands = fused.inputs.len() + fused.outputs.len();
-    if operands <= caps.max_bindings && axis_to_halve(&fused.kernel, caps, longest)?.is_none() {
+    let many = (operands > caps.max_bindings).then_some(Limit::Operands { operands, most: caps.max_bindings });
+    if many.is_none() && to_halve(&fused.kernel, caps, longest)?.is_none() {
         return Ok(None);
     }
     let bound = |ids: &[usize]| ids.iter().map(|&value| Bound::Value(value)).collect();
     let (inputs, outputs) = (bound(&fused.inputs), bound(&fused.outputs));
     let pieces = divide(Piece { kernel: fused.kernel.clone(), inputs, outputs }, caps.max_bindings)?;
-    let mut done = Vec::with_capacity(pieces.len());
+    let limits = Limits(many.into_iter().collect());
+    let mut done = Halved { all: Vec::with_capacity(pieces.len()), limits };
     for piece in pieces {
-        chunk(piece, caps, longest, &mut done)?;
+        done.halve(piece, caps, longest)?;
     }
-    Ok(Some(done))
+    Ok(Some(Pieces { all: done.all, because: done.limits.to_string() }))
 }
 
-/// The same for a device that cannot run the kernel, but those it is made of; `None` where it is made of no others.
-pub(crate) fn compose(fused: &Fused, caps: &Caps, longest: Longest<'_>) -> Result<Option<Vec<Piece>>, Refusal> {
+/// The same for a device that cannot run the kernel, for such a reason, but those it is made of; `None` where it is made of no others.
+pub(crate) fn compose(
+    fused: &Fused,
+    caps: &Caps,
+    longest: Longest<'_>,
+    reason: &str,
+) -> Result<Option<Pieces>, Refusal> {
     let bound = |ids: &[usize]| ids.iter().map(|&value| Bound::Value(value)).collect();
     let (inputs, outputs) = (bound(&fused.inputs), bound(&fused.outputs));
     let Some(pieces) = compose::compose(&Piece { kernel: fused.kernel.clone(), inputs, outputs }) else {
@@ -62,11 +78,11 @@ pub(crate) fn compose(fused: &Fused, caps: &Caps, longest: Longest<'_>) -> Resul
             format!("it would store {bytes} bytes on the way and the largest buffer is {}", caps.max_buffer_bytes);
         return Err(Refusal::new(Reason::Memory, text));
     }
-    let mut done = Vec::with_capacity(pieces.len());
+    let mut done = Halved { all: Vec::with_capacity(pieces.len()), limits: Limits::default() };
     for piece in pieces {
-        chunk(piece, caps, longest, &mut done)?;
+        done.halve(piece, caps, longest)?;
     }
-    Ok(Some(done))
+    Ok(Some(Pieces { all: done.all, because: reason.to_owned() }))
 }
 
 fn check_types(kernel: &Kernel, caps: &Caps) -> Result<(), Refusal> {
@@ -77,42 +93,46 @@ fn check_types(kernel: &Kernel, caps: &Caps) -> Result<(), Refusal> {
     }
 }
 
-/// Halves a kernel until its parts fit.
-fn chunk(piece: Piece, caps: &Caps, longest: Longest<'_>, done: &mut Vec<Piece>) -> Result<(), Refusal> {
-    let mut todo = vec![piece];
-    while let Some(piece) = todo.pop() {
-        match axis_to_halve(&piece.kernel, caps, longest)? {
-            None => done.push(piece),
-            Some(axis) => {
-                let extent = axes(&piece.kernel)[axis];
-                let (first, rest) = (extent / 2, extent - extent / 2);
-                let half = |start, count| Piece {
-                    kernel: part(&piece.kernel, Stretch { axis, start, count }),
-                    ..piece.clone()
-                };
-                todo.push(half(first, rest));
-                todo.push(half(0, first));
-            }
-        }
-    }
-    Ok(())
+/// Parts that fit, and the limits that what they were halved from was past.
+struct Halved {
+    all: Vec<Piece>,
+    limits: Limits,
 }
 
-fn axis_to_halve(kernel: &Kernel, caps: &Caps, longest: Longest<'_>) -> Result<Option<usize>, Refusal> {
+impl Halved {
+    /// Halves a kernel until its parts fit.
+    fn halve(&mut self, piece: Piece, caps: &Caps, longest: Longest<'_>) -> Result<(), Refusal> {
+        let mut todo = vec![piece];
+        while let Some(piece) = todo.pop() {
+            let Some((axis, limit)) = to_halve(&piece.kernel, caps, longest)? else {
+                self.all.push(piece);
+                continue;
+            };
+            self.limits.add(limit);
+            let extent = axes(&piece.kernel)[axis];
+            let (first, rest) = (extent / 2, extent - extent / 2);
+            let half =
+                |start, count| Piece { kernel: part(&piece.kernel, Stretch { axis, start, count }), ..piece.clone() };
+            todo.push(half(first, rest));
+            todo.push(half(0, first));
+        }
+        Ok(())
+    }
+}
+
+/// Along which axis a kernel is halved that is past a limit of the device, and which limit that is.
+fn to_halve(kernel: &Kernel, caps: &Caps, longest: Longest<'_>) -> Result<Option<(usize, Limit)>, Refusal> {
     let operands = kernel.inputs().into_iter().chain(kernel.outputs());
     for (at, operand) in operands.enumerate() {
-        let elements = span(&operand.layout);
-        let bytes = elements * operand.dtype.bytes() as u64;
-        if bytes > caps.max_binding_bytes || elements.saturating_sub(1) > caps.max_index {
+        if let Some(limit) = Limit::of_operand(operand, caps) {
             let axis = widest(&reaches(kernel, at));
-            let text =
-                || format!("an operand spans {bytes} bytes, more than a launch can see ({})", caps.max_binding_bytes);
-            return axis.map(Some).ok_or_else(|| Refusal::new(Reason::Memory, text()));
+            let refusal = || Refusal::new(Reason::Memory, limit.to_string());
+            return axis.map(|axis| Some((axis, limit))).ok_or_else(refusal);
         }
     }
     let is_long = (longest.measure)(kernel).is_some_and(|measured| measured > longest.limit);
     let extents: Vec<u64> = axes(kernel).iter().map(|&n| if n > 1 { n as u64 } else { 0 }).collect();
-    Ok(widest(&extents).filter(|_| is_long))
+    Ok(widest(&extents).filter(|_| is_long).map(|axis| (axis, Limit::Time)))
 }
 
 /// The first axis with the largest reach, where any reaches at all.

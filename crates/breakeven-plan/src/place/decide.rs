@@ -43,6 +43,7 @@ impl Deciding<'_> {
             what: self.what(fused, device),
             products: self.products(fused, device),
             device,
+            split: offers[device.0].as_ref().ok().and_then(Offer::split),
             largest_launch: offers[device.0].as_ref().map_or(0, |offer| offer.largest_launch(fused)),
             reason: self.reason(kernel, fused, offers, predicted, runner_up),
             predicted,

@@ -3,9 +3,9 @@
 use breakeven_ir::{Kernel, Work};
 
 use crate::cost::CostModel;
-use crate::lower::{Longest, Piece, compose, split};
+use crate::lower::{Longest, Pieces, compose, split};
 use crate::program::{Fused, Program};
-use crate::{Cost, DeviceId, Machine, Policy, Reason};
+use crate::{Cost, DeviceId, Machine, Policy, Reason, Split};
 
 /// What one device offers for one kernel.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Offer {
     pub dispatch: Option<Cost>,
     pub kernel: Option<Cost>,
     /// How it is split there, where it does not fit as it is.
-    pub pieces: Option<Vec<Piece>>,
+    pub pieces: Option<Pieces>,
 }
 
 impl Offer {
@@ -25,8 +25,13 @@ impl Offer {
 
     /// Elements of the largest result among the launches.
     pub fn largest_launch(&self, fused: &Fused) -> u64 {
-        let pieces = self.pieces.iter().flatten().map(|piece| result_elements(&piece.kernel));
+        let pieces = self.pieces.iter().flat_map(|pieces| &pieces.all).map(|piece| result_elements(&piece.kernel));
         pieces.max().unwrap_or_else(|| result_elements(&fused.kernel))
+    }
+
+    /// How it is split there, as explanations tell it.
+    pub fn split(&self) -> Option<Split> {
+        self.pieces.as_ref().map(|Pieces { all, because }| Split { launches: all.len(), because: because.clone() })
     }
 
     pub fn cost(&self) -> Option<Cost> {
@@ -108,20 +113,22 @@ impl Market<'_> {
         let pieces = split(fused, &program.values, view.caps, longest)?;
         let order = Order { fused, work, device, is_asked: asked.is_some() };
         match self.priced(order, pieces) {
-            Err(refusal) if refusal.reason == Reason::Unsupported => match compose(fused, view.caps, longest)? {
-                Some(pieces) => self.priced(order, Some(pieces)),
-                None => Err(refusal),
-            },
+            Err(refusal) if refusal.reason == Reason::Unsupported => {
+                match compose(fused, view.caps, longest, &refusal.text)? {
+                    Some(pieces) => self.priced(order, Some(pieces)),
+                    None => Err(refusal),
+                }
+            }
             offer => offer,
         }
     }
 
-    fn priced(&self, order: Order<'_>, pieces: Option<Vec<Piece>>) -> Result<Offer, Refusal> {
+    fn priced(&self, order: Order<'_>, pieces: Option<Pieces>) -> Result<Offer, Refusal> {
         let Order { fused, work, device, is_asked } = order;
         let view = self.machine.device(device);
         let whole = [&fused.kernel];
         let kernels: Vec<&Kernel> =
-            pieces.as_ref().map_or(whole.to_vec(), |pieces| pieces.iter().map(|piece| &piece.kernel).collect());
+            pieces.as_ref().map_or(whole.to_vec(), |pieces| pieces.all.iter().map(|piece| &piece.kernel).collect());
         for kernel in &kernels {
             (view.supports)(kernel).map_err(|why| Refusal::new(Reason::Unsupported, why.0))?;
         }

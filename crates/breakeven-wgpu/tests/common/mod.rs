@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file takes what it needs")]
 
 pub mod kernels;
+pub mod vectors;
 
 use std::time::Duration;
 
