@@ -147,6 +147,7 @@ fn summaries_are_what_their_schema_says() -> Result<(), StudyError> {
     let folder = Folder::new("schemas-summary");
     full(&folder)?;
     let run = summarize(&read(folder.path())?, "full", Source::Measured, |cells| held_against("", cells));
+    assert!(run.sensed.celsius.is_some() && run.sensed.gpus.len() == 1, "{:?}", run.sensed);
     assert!(run.regret.as_ref().is_some_and(|regret| regret.rows.len() == 1), "{:?}", run.regret);
     let check = Check::new("summary");
     for runs in [vec![run], runs(), vec![]] {
@@ -156,6 +157,7 @@ fn summaries_are_what_their_schema_says() -> Result<(), StudyError> {
         check.refuses(&value, |value| value["schema"] = json!("breakeven.summary/2"));
         if !summary.runs.is_empty() {
             check.refuses(&value, |value| value["runs"][0]["source"] = json!("guessed"));
+            check.refuses(&value, |value| value["runs"][0]["sensed"]["cpu_hz"] = json!([1]));
             check.refuses(&value, |value| value["runs"][0]["cells"][0]["mode"] = json!("warm"));
             check.refuses(&value, |value| value["runs"][0]["cells"][0]["q1_ns"] = json!(-1.0));
         }

@@ -4,7 +4,7 @@ use crate::stats::Sorted;
 use crate::summarize::{Row, pair};
 use crate::units::parse_time_ns;
 use crate::{
-    Cell, CellSummary, Environment, Manifest, ManifestSchema, Mode, Noise, NoiseVerdict, Run, Source, Status,
+    Cell, CellSummary, Environment, Manifest, ManifestSchema, Mode, Noise, NoiseVerdict, Run, Sensed, Source, Status,
     StudyDevice, StudyError,
 };
 
@@ -59,6 +59,7 @@ impl Report {
                 stolen: None,
                 verdict: NoiseVerdict::Unusable,
             },
+            sensed: Sensed::default(),
             ceilings: Vec::new(),
             break_even: pair(&rows, is_host).iter().map(|pair| pair.break_even(1)).collect(),
             regret: None,
