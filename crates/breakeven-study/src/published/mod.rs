@@ -2,6 +2,7 @@
 
 mod aidotnet;
 mod claims;
+mod part;
 mod supervm;
 mod table;
 mod trueno;

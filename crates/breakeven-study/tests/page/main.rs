@@ -73,6 +73,13 @@ fn every_chart_is_drawn() {
     assert!(browser.count("#parts rect.part") > 100);
     assert_eq!(browser.count("#failures > div > .scroll tbody tr"), 3);
     assert_eq!(browser.count("#targets tbody tr"), 3);
+    let targets = browser.evaluate("document.querySelector('#targets').textContent");
+    let targets = targets.as_str().expect("a text");
+    for part in
+        ["the longest part: the copies alone take", ", longer than all of cpu", "was not measured from host to host"]
+    {
+        assert!(targets.contains(part), "{part} in {targets}");
+    }
     assert!(browser.text("#answer").starts_with("The GPU wins 3 of 4 operations"), "{}", browser.text("#answer"));
     assert!(browser.text(".banner").starts_with("Simulated data."));
     browser.assert_content();
