@@ -44,6 +44,47 @@ fn supervm_finds_the_cpu_at_every_size() {
     }
 }
 
+/// Seven compositions of batches, each as long as its tasks together, which `scan` measures under the same names and sizes.
+#[test]
+fn supervms_batches_are_taken_over_whole() {
+    let batches = run("published-supervm-2025-11-12-batches");
+    let found: Vec<(&str, u64, String)> = batches
+        .cells
+        .iter()
+        .map(|row| (row.cell.operation.as_str(), row.cell.elements, time(row.q1_ns.expect("published"))))
+        .collect();
+    let wanted = [
+        ("batch_uniform_32k", 128_000, "5.572 ms"),
+        ("batch_uniform_64k", 256_000, "3.628 ms"),
+        ("batch_similar", 103_000, "2.812 ms"),
+        ("batch_alternating", 120_000, "2.176 ms"),
+        ("batch_diverse", 360_000, "4.752 ms"),
+        ("batch_large", 4_000_000, "17.68 ms"),
+        ("batch_large_alternating", 2_304_000, "11.93 ms"),
+    ];
+    assert_eq!(found, wanted.map(|(name, elements, time)| (name, elements, time.to_string())));
+    assert!(
+        batches.cells.iter().all(|row| row.flags[1].contains("printed for each task")) && batches.break_even.is_empty()
+    );
+}
+
+/// Both tables of `AiDotNet` say that the CPU's library wins everything, whatever is claimed elsewhere.
+#[test]
+fn aidotnets_tables_have_both_libraries() {
+    for (id, library, product) in [
+        ("published-aidotnet-2025-12-28", "torchsharp", "9.80x"),
+        ("published-aidotnet-2025-12-28-tensorflow", "tensorflow", "22.6x"),
+    ] {
+        let run = run(id);
+        let [host, gpu] = rows(&run, "matmul", "512x512");
+        assert_eq!((host.cell.device.as_str(), run.cells.len()), (library, 22));
+        assert_eq!(ratio(gpu.q1_ns.expect("published") / host.q1_ns.expect("published")), product);
+        assert!(run.break_even.iter().all(|found| found.wins_from.is_none()), "{id}");
+        let adds = run.targets.iter().find(|target| target.claim == "50x over the CPU at 1,000,000").expect("a claim");
+        assert_eq!(adds.met, Some(false), "{id}: {}", adds.why);
+    }
+}
+
 #[test]
 fn truenos_own_rows_do_not_bear_its_goals_out() {
     let met = |id: &str, operation: &str, claim: &str| {

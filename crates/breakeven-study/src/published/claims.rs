@@ -270,5 +270,5 @@ impl Claim {
 }
 
 fn is_host(row: &CellSummary) -> bool {
-    ["cpu", SCALAR, "torchsharp"].contains(&row.cell.device.as_str())
+    ["cpu", SCALAR, "torchsharp", "tensorflow"].contains(&row.cell.device.as_str())
 }
