@@ -243,8 +243,8 @@ fn b04_clocks_and_temperatures_are_in_the_report() -> Result<(), StudyError> {
         absent: vec!["clocks of the processor (cpufreq)".into(), "thermal zones".into()],
         ..Reading::default()
     };
-    let said = "no clock and no temperature could be read. Could not be read, since the system has no file of it, as in most virtual machines: \
-                clocks of the processor (cpufreq), thermal zones.";
+    let said = "no clock and no temperature could be read. Could not be read, since the system has no file of it (most virtual machines show no \
+                sensors, and NVIDIA's driver none of a GPU): clocks of the processor (cpufreq), thermal zones.";
     let unknown = markdown(with("unknown", vec![nothing])?);
     assert!(unknown.contains(said), "{unknown}");
     assert!(markdown(with("not-read", vec![])?).contains("Clocks and temperatures were not read."));
