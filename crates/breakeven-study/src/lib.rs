@@ -17,6 +17,7 @@ pub mod report;
 pub mod roofline;
 mod sample;
 mod schema;
+mod sensed;
 pub mod stats;
 mod summarize;
 mod summary;
@@ -29,6 +30,7 @@ pub use manifest::{Environment, Manifest, Opening, StudyDevice};
 pub use regret::{Regret, Regretted};
 pub use sample::{Flag, Flags, Sample};
 pub use schema::{EventsSchema, ManifestSchema, Schema, SummarySchema};
+pub use sensed::{Sensed, SensedGpu};
 pub use summarize::{AUTOMATIC, SCALAR, sizes_to_add, summarize};
 pub use summary::{
     BreakEven, Ceiling, CellSummary, Copied, Crossing, Made, Noise, NoiseVerdict, Parts, Pool, Run, Side, Source, Stop,

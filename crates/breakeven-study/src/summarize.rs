@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::breakeven::{Curves, Point};
 use crate::folder::{Recorded, RecordedCell};
 use crate::stats::{self, Dropped, Interval, Kept, Random, Sorted};
-use crate::{BreakEven, Ceiling, CellSummary, Mode, Noise, Parts, Run, Sample, Source, Status, Target, regret};
+use crate::{BreakEven, Ceiling, CellSummary, Mode, Noise, Parts, Run, Sample, Sensed, Source, Status, Target, regret};
 
 /// Bytes that no cache of a processor holds.
 const LARGER_THAN_CACHES: u64 = 1 << 30;
@@ -35,6 +35,7 @@ pub fn summarize(
         manifest: recorded.manifest.clone(),
         resumed: recorded.resumed.clone(),
         noise,
+        sensed: Sensed::over(&recorded.sensors),
         ceilings: recorded.ceilings.iter().map(|ceiling| raised(ceiling, &cells)).collect(),
         break_even: break_evens(recorded, &kept, seed),
         regret: regret::regret(&kept, noise.floor, |device| is_cpu(recorded, device)),

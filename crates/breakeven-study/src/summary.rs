@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::schema::SummarySchema;
-use crate::{Cell, Manifest, Opening, Regret, Status};
+use crate::{Cell, Manifest, Opening, Regret, Sensed, Status};
 
 /// One run, or several side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,6 +28,9 @@ pub struct Run {
     pub resumed: Vec<Opening>,
     /// How quiet the machine was.
     pub noise: Noise,
+    /// How fast its clocks ran and how hot it was.
+    #[serde(default)]
+    pub sensed: Sensed,
     /// The most that each device reached in this run.
     pub ceilings: Vec<Ceiling>,
     /// All cells, whatever became of them.

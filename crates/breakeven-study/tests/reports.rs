@@ -339,6 +339,52 @@ fn merged_runs_call_devices_by_interface_and_adapter() -> Result<(), StudyError>
     Ok(())
 }
 
+/// Four machines, three systems and five interfaces, CUDA among them, stand side by side: never pooled, with the winner where it is clear.
+#[test]
+fn machines_systems_and_interfaces_stand_side_by_side() -> Result<(), StudyError> {
+    let on = |id: &str, os: &str, backend: &str, device: &str, gpu_ns: u64| -> Result<Run, StudyError> {
+        let mut run = run(id, gpu_ns, Source::Measured)?;
+        run.manifest.environment.os = os.into();
+        let listed = &mut run.manifest.environment.devices[0];
+        (listed.backend, listed.device) = (backend.into(), device.into());
+        Ok(run)
+    };
+    let runs = [
+        on("linux-cuda", "Linux (Debian 12)", "cuda", "NVIDIA H200", 100_000)?,
+        on("linux-vulkan", "Linux (Debian 12)", "wgpu/vulkan", "NVIDIA H200", 200_000)?,
+        on("windows-dx12", "Windows 11 (10.0.26100)", "wgpu/dx12", "NVIDIA GeForce RTX 4090", 300_000)?,
+        on("windows-gl", "Windows 11 (10.0.26100)", "wgpu/gl", "AMD Radeon RX 7900", 400_000)?,
+        on("macos-metal", "macOS 26.1", "wgpu/metal", "Apple M4 Pro", 300_050)?,
+    ];
+    let merged = merge(runs.iter().cloned().map(alone).collect())?;
+    let kept: Vec<usize> = merged.runs.iter().map(|run| run.cells.len()).collect();
+    assert_eq!((merged.runs.len(), kept), (5, vec![3; 5]), "no row is lost and none is made of two");
+    let [winner] = &winners(&merged)[..] else { panic!("one size that all measured") };
+    let places: Vec<(&str, &str)> =
+        winner.places.iter().map(|place| (place.run.as_str(), place.device.as_str())).collect();
+    let wanted = [
+        ("linux-cuda", "cuda NVIDIA H200"),
+        ("linux-vulkan", "vulkan NVIDIA H200"),
+        ("windows-dx12", "dx12 NVIDIA GeForce RTX 4090"),
+        ("macos-metal", "metal Apple M4 Pro"),
+        ("windows-gl", "gl AMD Radeon RX 7900"),
+    ];
+    assert_eq!((places, winner.is_clear), (wanted.to_vec(), true));
+    let markdown = made("markdown", &merged);
+    for part in [
+        "- Linux (Debian 12), kernel",
+        "- Windows 11 (10.0.26100), kernel",
+        "- macOS 26.1, kernel",
+        "linux-cuda cuda NVIDIA H200 101.5 µs",
+    ] {
+        assert!(markdown.contains(part), "{part} in\n{markdown}");
+    }
+    // Windows and macOS by themselves are too near to call.
+    let near = merge(runs[2..].iter().filter(|run| run.id != "windows-gl").cloned().map(alone).collect())?;
+    assert!(!winners(&near)[0].is_clear && made("markdown", &near).contains("no clear winner; windows-dx12 dx12"));
+    Ok(())
+}
+
 #[test]
 fn simulated_runs_are_not_mixed_with_others() -> Result<(), StudyError> {
     let simulated = alone(run("made-up", 1, Source::Simulated)?);

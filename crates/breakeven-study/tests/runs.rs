@@ -2,7 +2,7 @@
 
 mod samples;
 
-use breakeven_study::folder::{Facts, Recorded, RecordedCell, RunWriter, Sentinel, read};
+use breakeven_study::folder::{Facts, GpuReading, Reading, Recorded, RecordedCell, RunWriter, Sentinel, read};
 use breakeven_study::stats::Random;
 use breakeven_study::verdict::{Rule, Verdict, compare_runs, differences};
 use breakeven_study::{Manifest, Mode, Sample, Status, StudyError};
@@ -130,6 +130,34 @@ fn b10_runs_of_different_machines_are_not_compared_unless_told() -> Result<(), S
     );
     let found = compare_runs(&a, &b, &Rule::default(), true)?;
     assert!(found.notes.iter().any(|note| note.contains("measured on different machines")), "{:?}", found.notes);
+    Ok(())
+}
+
+/// B10: the same machine in another thermal state is told, as far as its sensors could be read.
+#[test]
+fn b10_runs_in_another_thermal_state_are_told() -> Result<(), StudyError> {
+    let sensed = |celsius: Option<f64>, lowered: Option<u64>, gpu: Option<f64>| -> Result<Recorded, StudyError> {
+        let mut run = run("heat", &manifest(), 1.0, 0.02)?;
+        let reading = |throttlings| Reading {
+            celsius,
+            throttlings,
+            gpus: vec![GpuReading { name: "card0".into(), hz: None, celsius: gpu }],
+            ..Reading::default()
+        };
+        run.sensors = vec![reading(lowered.map(|_| 100)), reading(lowered.map(|times| 100 + times))];
+        Ok(run)
+    };
+    let cool = sensed(Some(45.0), Some(2), Some(50.0))?;
+    let check = |b: Recorded, expected: &[&str]| {
+        let notes = compare_runs(&cool, &b, &Rule::default(), false).expect("the same machine").notes;
+        assert_eq!(notes[1..], *expected);
+    };
+    check(sensed(Some(54.0), Some(4), Some(59.0))?, &[]);
+    check(sensed(None, None, None)?, &[]);
+    let lowered =
+        "heat or power lowered clocks 2 times in A and 12 times in B, which alone can make one of them slower";
+    let hotter = "another thermal state, at the hottest: the machine was at 45.0 °C in A and 84.5 °C in B, card0 was at 50.0 °C in A and 88.0 °C in B";
+    check(sensed(Some(84.5), Some(12), Some(88.0))?, &[lowered, hotter]);
     Ok(())
 }
 

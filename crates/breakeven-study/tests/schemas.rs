@@ -6,10 +6,10 @@ use std::fs;
 
 use breakeven_study::folder::{Event, Facts, GpuReading, ProcessorTime, Reading, RunWriter, names, read};
 use breakeven_study::published::{held_against, runs};
-use breakeven_study::verdict::Rules;
+use breakeven_study::verdict::{Change, Rules, Verdict};
 use breakeven_study::{
-    Ceiling, Copied, Flag, Flags, Made, Mode, Pool, Sample, Source, Status, Stop, StudyError, Summary, SummarySchema,
-    summarize,
+    Ceiling, Copied, Flag, Flags, Made, Manifest, Mode, Pool, Sample, Source, Status, Stop, StudyError, Summary,
+    SummarySchema, summarize,
 };
 use samples::schema::validate;
 use samples::{Folder, cell, manifest};
@@ -49,14 +49,9 @@ fn readings() -> [Reading; 2] {
     ]
 }
 
-/// A run with everything that a run can hold.
-fn full(folder: &Folder) -> Result<(), StudyError> {
-    let mut run = RunWriter::create(folder.path(), &manifest())?;
-    run.record(1, Event::Sentinel { round: 0, wall_ns: 100 })?;
-    run.record(1, Event::Ceiling(Ceiling::unmeasured("cpu")))?;
-    readings().into_iter().try_for_each(|reading| run.record(1, Event::Sensors(reading)))?;
-    run.record(1, Event::Note { text: "the machine is loaded".into() })?;
-    let facts = Facts {
+/// All that can be found for a cell.
+fn facts() -> Facts {
+    Facts {
         stop: Some(Stop::StableNoise),
         bytes: Some(8000),
         flops: Some(1000),
@@ -69,12 +64,22 @@ fn full(folder: &Folder) -> Result<(), StudyError> {
         degenerate: Some(0.0),
         waited: Some(0.3),
         ..Facts::of(Status::Ok)
-    };
+    }
+}
+
+/// A run with everything that a run can hold, which was interrupted and gone on with.
+fn full(folder: &Folder) -> Result<(), StudyError> {
+    let mut run = RunWriter::create(folder.path(), &manifest())?;
+    run.record(1, Event::Sentinel { round: 0, wall_ns: 100 })?;
+    run.record(1, Event::Ceiling(Ceiling::unmeasured("cpu")))?;
+    readings().into_iter().try_for_each(|reading| run.record(1, Event::Sensors(reading)))?;
+    run.record(1, Event::Note { text: "the machine is loaded".into() })?;
     let cells = [
-        ("cpu", Mode::Host, facts.clone()),
-        ("vulkan:0", Mode::Host, facts.clone()),
-        ("auto", Mode::Host, facts),
+        ("cpu", Mode::Host, facts()),
+        ("vulkan:0", Mode::Host, facts()),
+        ("auto", Mode::Host, facts()),
         ("vulkan:0", Mode::Chain(8), Facts::failed(Status::Lost, "lost")),
+        ("cpu", Mode::Chain(8), Facts::left_out("one call is predicted to take 6 s")),
     ];
     for (device, mode, facts) in cells {
         let cell = cell("gelu", 1000, device, mode);
@@ -93,10 +98,13 @@ fn full(folder: &Folder) -> Result<(), StudyError> {
             flags: flags(index),
             ..Sample::default()
         };
-        run.samples(id, &(0..600).map(sample).collect::<Vec<_>>())?;
+        let count = if facts.is_left_out() { 0 } else { 600 };
+        run.samples(id, &(0..count).map(sample).collect::<Vec<_>>())?;
         run.finish(3, id, &cell, facts)?;
     }
-    run.record(4, Event::Stopped { why: "done".into() })
+    drop(run);
+    let later = Manifest { started: "2026-11-30T08:00:00Z".into(), ..manifest() };
+    RunWriter::resume(folder.path(), &later)?.record(4, Event::Stopped { why: "done".into() })
 }
 
 fn parsed(text: &str) -> Value {
@@ -121,6 +129,13 @@ fn a_run_folder_is_what_its_schemas_say() -> Result<(), StudyError> {
     for event in &events {
         check.accepts(event);
     }
+    let opened: Vec<&Value> = events.iter().filter(|event| event["event"] == "opened").collect();
+    let started: Vec<&Value> = opened.iter().map(|event| &event["by"]["started"]).collect();
+    assert_eq!(started, ["2026-11-29T08:00:00Z", "2026-11-30T08:00:00Z"], "who began it, and who went on with it");
+    check.refuses(opened[1], |value| value["by"]["arguments"] = json!("scan"));
+    let left_out = events.iter().find(|event| event["status"] == "skipped").expect("there was no time for one");
+    assert_eq!((&left_out["stop"], &left_out["samples"]), (&json!("budget"), &json!(0)));
+    check.refuses(left_out, |value| value["stop"] = json!("no time"));
     for event in &events {
         check.refuses(event, |value| value["event"] = json!("exploded"));
         check.refuses(event, |value| value["extra"] = json!(1));
@@ -147,6 +162,8 @@ fn summaries_are_what_their_schema_says() -> Result<(), StudyError> {
     let folder = Folder::new("schemas-summary");
     full(&folder)?;
     let run = summarize(&read(folder.path())?, "full", Source::Measured, |cells| held_against("", cells));
+    assert_eq!((run.resumed.len(), run.cells.iter().filter(|row| row.status == Status::Skipped).count()), (1, 1));
+    assert!(run.sensed.celsius.is_some() && run.sensed.gpus.len() == 1, "{:?}", run.sensed);
     assert!(run.regret.as_ref().is_some_and(|regret| regret.rows.len() == 1), "{:?}", run.regret);
     let check = Check::new("summary");
     for runs in [vec![run], runs(), vec![]] {
@@ -156,6 +173,8 @@ fn summaries_are_what_their_schema_says() -> Result<(), StudyError> {
         check.refuses(&value, |value| value["schema"] = json!("breakeven.summary/2"));
         if !summary.runs.is_empty() {
             check.refuses(&value, |value| value["runs"][0]["source"] = json!("guessed"));
+            check.refuses(&value, |value| value["runs"][0]["resumed"] = json!([{ "started": "today" }]));
+            check.refuses(&value, |value| value["runs"][0]["sensed"]["cpu_hz"] = json!([1]));
             check.refuses(&value, |value| value["runs"][0]["cells"][0]["mode"] = json!("warm"));
             check.refuses(&value, |value| value["runs"][0]["cells"][0]["q1_ns"] = json!(-1.0));
         }
@@ -171,6 +190,35 @@ fn rule_files_are_what_their_schema_says() {
     check.accepts(&parsed(text));
     check.accepts(&serde_json::to_value(Rules::parse(text).expect("rules")).expect("JSON"));
     check.refuses(&parsed(text), |value| value["rules"][0]["device"] = json!("cpu"));
+}
+
+/// What `compare --json` says of a cell; the program's own output is checked where the program is.
+#[test]
+fn verdicts_are_what_the_schema_of_comparisons_says() {
+    let change = Change { ratio: 1.1, low: 1.08, high: 1.12, blocks: 40 };
+    let verdicts = [
+        Verdict::Faster(change),
+        Verdict::Slower(change),
+        Verdict::Same(change),
+        Verdict::Ambiguous { change: Some(change), why: "the interval reaches over 3%".into() },
+        Verdict::Ambiguous { change: None, why: "0 pairs are too few".into() },
+        Verdict::Missing,
+        Verdict::Invalid { why: "wrong in B".into() },
+    ];
+    let check = Check::new("comparison");
+    let cell = cell("gelu", 1000, "cpu", Mode::Host);
+    let of = |verdict: &Verdict| json!({ "cell": cell, "found": verdict, "confirmed": false });
+    let whole = json!({ "exit": 3, "verdicts": verdicts.iter().map(of).collect::<Vec<_>>(), "notes": ["quiet"] });
+    check.accepts(&whole);
+    check.accepts(&json!({ "exit": 5, "verdicts": [], "notes": ["other machines"] }));
+    check.accepts(&json!({ "cells": 4, "false_alarms": 0, "slower_percent": 10.0, "found": 4, "stopped": false }));
+    for at in 0..verdicts.len() {
+        check.refuses(&whole, |value| value["verdicts"][at]["found"]["verdict"] = json!("WORSE"));
+        check.refuses(&whole, |value| value["verdicts"][at]["found"]["extra"] = json!(1));
+    }
+    check.refuses(&whole, |value| value["verdicts"][0]["found"]["low"] = json!("1.08"));
+    check.refuses(&whole, |value| value["verdicts"][0]["cell"]["mode"] = json!("warm"));
+    check.refuses(&whole, |value| value["exit"] = json!(2));
 }
 
 #[test]

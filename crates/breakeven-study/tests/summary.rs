@@ -2,7 +2,7 @@
 
 mod samples;
 
-use breakeven_study::folder::{Event, Facts, Reading, RunWriter, read};
+use breakeven_study::folder::{Event, Facts, GpuReading, Reading, RunWriter, read};
 use breakeven_study::published::held_against;
 use breakeven_study::report::report;
 use breakeven_study::stats::Random;
@@ -214,6 +214,40 @@ fn counts_of_lowered_clocks_that_stay_are_no_ignorance() -> Result<(), StudyErro
     let ((watched, text), (unwatched, other)) = (said(Some(0))?, said(None)?);
     assert!(watched && text.contains("no sample was taken while a clock was lowered"), "{text}");
     assert!(!unwatched && other.contains("not watched"), "{other}");
+    Ok(())
+}
+
+/// B04: clocks and temperatures stand in the report where they could be read, and where not, that they could not be and why.
+#[test]
+fn b04_clocks_and_temperatures_are_in_the_report() -> Result<(), StudyError> {
+    let with = |name: &str, readings: Vec<Reading>| -> Result<Run, StudyError> {
+        let folder = Folder::new(&format!("summary-sensed-{name}"));
+        let mut run = RunWriter::create(folder.path(), &manifest())?;
+        readings.into_iter().try_for_each(|reading| run.record(0, Event::Sensors(reading)))?;
+        drop(run);
+        Ok(summarize(&read(folder.path())?, name, Source::Simulated, |_| Vec::new()))
+    };
+    let gpu = |hz, celsius| GpuReading { name: "card0".into(), hz: Some(hz), celsius };
+    let cool = Reading { cpu_hz: Some([2_300_000_000, 3_000_000_000]), celsius: Some(45.5), ..Reading::default() };
+    let hot = Reading { cpu_hz: Some([1_200_000_000, 3_400_000_000]), celsius: Some(82.0), ..Reading::default() };
+    let readings = vec![
+        Reading { gpus: vec![gpu(345_000_000, Some(40.0))], throttlings: Some(5), ..cool },
+        Reading { gpus: vec![gpu(1_980_000_000, Some(71.0))], throttlings: Some(8), ..hot },
+    ];
+    let known = with("known", readings)?;
+    assert_eq!((known.sensed.cpu_hz, known.sensed.celsius), (Some([1_200_000_000, 3_400_000_000]), Some(82.0)));
+    let said = "In 2 readings: cores ran at 1.20 to 3.40 GHz, the machine was at 82.0 °C at the hottest, counts of lowered clocks rose by 3, \
+                card0 ran at 0.34 to 1.98 GHz (71.0 °C at the hottest).";
+    assert!(markdown(known.clone()).contains(said), "{}", markdown(known));
+    let nothing = Reading {
+        absent: vec!["clocks of the processor (cpufreq)".into(), "thermal zones".into()],
+        ..Reading::default()
+    };
+    let said = "no clock and no temperature could be read. Could not be read, since the system has no file of it (most virtual machines show no \
+                sensors, and NVIDIA's driver none of a GPU): clocks of the processor (cpufreq), thermal zones.";
+    let unknown = markdown(with("unknown", vec![nothing])?);
+    assert!(unknown.contains(said), "{unknown}");
+    assert!(markdown(with("not-read", vec![])?).contains("Clocks and temperatures were not read."));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `AiDotNet`'s GPU engine, <https://github.com/ooples/AiDotNet>, against `TorchSharp` on the CPU.
+//! `AiDotNet`'s GPU engine, <https://github.com/ooples/AiDotNet>, against `TorchSharp` and TensorFlow.NET on the CPU.
 
 use super::table::Report;
 use crate::Mode;
@@ -28,4 +28,23 @@ pub const TORCH_SHARP: Report = Report {
         mul | 100000 | 0.010 ms | 1.758 ms
         add | 1000000 | 0.661 ms | 8.260 ms
         mul | 1000000 | 0.655 ms | 8.142 ms",
+};
+
+/// The other table of that page: the same operations against another library.
+pub const TENSORFLOW: Report = Report {
+    id: "published-aidotnet-2025-12-28-tensorflow",
+    host: ["tensorflow", "TensorFlow.NET on the CPU"],
+    rows: "
+        relu | 1000000 | 1.116 ms | 19.596 ms
+        sigmoid | 1000000 | 1.518 ms | 20.100 ms
+        sum | 1000000 | 0.354 ms | 12.078 ms
+        mean | 1000000 | 0.224 ms | 8.441 ms
+        conv2d | 1x16x64x64 32x16x3x3 | 0.572 ms | 2.782 ms
+        matmul | 256x256 | 0.385 ms | 2.121 ms
+        matmul | 512x512 | 1.802 ms | 40.753 ms
+        add | 100000 | 0.261 ms | 3.088 ms
+        mul | 100000 | 0.181 ms | 1.628 ms
+        add | 1000000 | 1.445 ms | 7.953 ms
+        mul | 1000000 | 1.398 ms | 8.052 ms",
+    ..TORCH_SHARP
 };

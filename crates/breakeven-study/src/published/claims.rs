@@ -1,5 +1,6 @@
 //! What others claimed of GPUs, and whether rows bear it out.
 
+use super::part::{deciding, longest};
 use crate::breakeven::grouped;
 use crate::units::{ratio, time};
 use crate::{CellSummary, Mode, SCALAR, Status, Target};
@@ -60,6 +61,20 @@ pub const CLAIMS: &[Claim] = &[
         claim: "20-50x over scalar from 1,000,000",
         elements: [1_000_000, u64::MAX],
         wanted: [20.0, 50.0],
+        ..TRUENO
+    },
+    Claim {
+        claim: "2-5x over AVX2 at 10,000",
+        elements: [10_000, 10_000],
+        wanted: [2.0, 5.0],
+        compares: Compares::GpuWithSimd,
+        ..TRUENO
+    },
+    Claim {
+        claim: "5-15x over AVX2 at 100,000",
+        elements: [100_000, 100_000],
+        wanted: [5.0, 15.0],
+        compares: Compares::GpuWithSimd,
         ..TRUENO
     },
     Claim {
@@ -125,8 +140,7 @@ pub const CLAIMS: &[Claim] = &[
         who: "Volta",
         address: "https://github.com/rlarson20/Volta/blob/main/docs/gpu_batch_processing_analysis.md",
         claim: "20 calls on 256 elements take longer than one on 5,120",
-        // Not `many_small_adds`, which is one graph and one call.
-        operations: &["many_small_calls", "add"],
+        operations: &["many_small_relus", "single_large_relu"],
         elements: [5_120, 5_120],
         wanted: [1.0, 1.0],
         compares: Compares::ManyWithOne,
@@ -200,7 +214,7 @@ impl Claim {
         let advantage = |(gpu, host): &(&CellSummary, &CellSummary)| Some(host.q1_ns? / gpu.q1_ns?);
         let worst =
             best.into_values().min_by(|a, b| advantage(a).partial_cmp(&advantage(b)).expect("times are finite"))?;
-        let target = self.target(operation, advantage(&worst), self.why(worst.0, worst.1));
+        let target = self.target(operation, advantage(&worst), self.why(worst.0, worst.1, cells));
         // A baseline that is faster than the claim's proves it where it is met all the same, and says nothing where it is not.
         let is_other = self.compares == Compares::GpuWithScalar && worst.1.cell.device != SCALAR;
         Some(if is_other && target.met == Some(false) { Target { met: None, ..target } } else { target })
@@ -221,14 +235,16 @@ impl Claim {
         is_host(row) && (row.cell.device != SCALAR || self.compares == Compares::GpuWithScalar)
     }
 
-    fn why(&self, gpu: &CellSummary, host: &CellSummary) -> String {
+    /// Both times, and what decides between them.
+    fn why(&self, gpu: &CellSummary, host: &CellSummary, cells: &[CellSummary]) -> String {
         let at = |row: &CellSummary| format!("{} {}", row.cell.device, row.q1_ns.map(time).unwrap_or_default());
         let other = match (self.compares, host.cell.device.as_str()) {
             (Compares::GpuWithScalar, SCALAR) | (Compares::GpuWithCpu, _) => "",
             (Compares::GpuWithScalar, _) => "; this is over SIMD and all threads, not over a scalar loop",
             _ => "",
         };
-        format!("{} elements, host to host: {}, {}{other}", grouped(gpu.cell.elements), at(host), at(gpu))
+        let decides = deciding(gpu, host, self.wanted[0], cells);
+        format!("{} elements, host to host: {}, {}; {decides}{other}", grouped(gpu.cell.elements), at(host), at(gpu))
     }
 
     fn many_with_one(&self, cells: &[CellSummary]) -> Option<Target> {
@@ -241,11 +257,17 @@ impl Claim {
         let many = row(self.operations[0], None)?;
         let one = row(self.operations[1], Some(&many.cell.device))?;
         let (many_ns, one_ns) = (many.q1_ns?, one.q1_ns?);
-        let why = format!("on {}: {} and {}", many.cell.device, time(many_ns), time(one_ns));
-        Some(self.target(self.operations[0], Some(many_ns / one_ns), format!("{why}, {}", ratio(many_ns / one_ns))))
+        let (device, times) = (&many.cell.device, ratio(many_ns / one_ns));
+        let [of_many, of_one] = [many, one].map(|row| longest(row, cells));
+        let why = format!(
+            "on {device}: {} and {}, {times}; of the many, {of_many}; of the one, {of_one}",
+            time(many_ns),
+            time(one_ns)
+        );
+        Some(self.target(self.operations[0], Some(many_ns / one_ns), why))
     }
 }
 
 fn is_host(row: &CellSummary) -> bool {
-    ["cpu", SCALAR, "torchsharp"].contains(&row.cell.device.as_str())
+    ["cpu", SCALAR, "torchsharp", "tensorflow"].contains(&row.cell.device.as_str())
 }

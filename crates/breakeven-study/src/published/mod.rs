@@ -2,6 +2,7 @@
 
 mod aidotnet;
 mod claims;
+mod part;
 mod supervm;
 mod table;
 mod trueno;
@@ -24,7 +25,9 @@ pub fn reports() -> Vec<Report> {
         trueno::NOVEMBER_23,
         supervm::VECTOR_ADD,
         supervm::WINDOWS,
+        supervm::BATCHES,
         aidotnet::TORCH_SHARP,
+        aidotnet::TENSORFLOW,
         volta::BATCHES,
     ]
 }

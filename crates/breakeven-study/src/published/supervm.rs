@@ -40,3 +40,21 @@ pub const WINDOWS: Report = Report {
         add | 1000000 | 1.5 ms | 4.5 ms",
     ..VECTOR_ADD
 };
+
+/// The compositions of batches by which its bucket cache was tried. It prints the mean of each task; a row is the whole batch, as `scan` measures it.
+pub const BATCHES: Report = Report {
+    id: "published-supervm-2025-11-12-batches",
+    address: "https://github.com/XujueKing/SuperVM/blob/main/docs/GPU-BUCKET-CACHE-PHASE2-RESULTS.md",
+    note: Some(
+        "printed for each task of a batch: taken as many times as the batch has tasks; nothing was timed on the CPU",
+    ),
+    rows: "
+        batch_uniform_32k | 128000 | - | 4 x 1393 µs
+        batch_uniform_64k | 256000 | - | 4 x 907 µs
+        batch_similar | 103000 | - | 4 x 703 µs
+        batch_alternating | 120000 | - | 4 x 544 µs
+        batch_diverse | 360000 | - | 4 x 1188 µs
+        batch_large | 4000000 | - | 8 x 2210 µs
+        batch_large_alternating | 2304000 | - | 6 x 1988 µs",
+    ..VECTOR_ADD
+};

@@ -4,7 +4,7 @@ use crate::stats::Sorted;
 use crate::summarize::{Row, pair};
 use crate::units::parse_time_ns;
 use crate::{
-    Cell, CellSummary, Environment, Manifest, ManifestSchema, Mode, Noise, NoiseVerdict, Run, Source, Status,
+    Cell, CellSummary, Environment, Manifest, ManifestSchema, Mode, Noise, NoiseVerdict, Run, Sensed, Source, Status,
     StudyDevice, StudyError,
 };
 
@@ -33,14 +33,15 @@ pub struct Report {
     pub mode: Mode,
     /// What has to be known of all its rows.
     pub note: Option<&'static str>,
-    /// Lines of "operation | shape | time on the CPU's side | time on the GPU".
+    /// Lines of "operation | shape | time on the CPU's side | time on the GPU": "15 µs", "4 x 15 µs" for what is printed of one of four tasks, and "-"
+    /// where nothing was timed.
     pub rows: &'static str,
 }
 
 impl Report {
     /// The report as a run.
     pub fn run(&self) -> Result<Run, StudyError> {
-        let pairs: Vec<[CellSummary; 2]> = self.lines().map(|line| self.cells(line)).collect::<Result<_, _>>()?;
+        let pairs: Vec<Vec<CellSummary>> = self.lines().map(|line| self.cells(line)).collect::<Result<_, _>>()?;
         let cells: Vec<CellSummary> = pairs.into_iter().flatten().collect();
         let rows: Vec<Row> = cells.iter().map(row).collect();
         let is_host = |device: &str| device == self.host[0];
@@ -59,6 +60,7 @@ impl Report {
                 stolen: None,
                 verdict: NoiseVerdict::Unusable,
             },
+            sensed: Sensed::default(),
             ceilings: Vec::new(),
             break_even: pair(&rows, is_host).iter().map(|pair| pair.break_even(1)).collect(),
             regret: None,
@@ -72,8 +74,8 @@ impl Report {
         self.rows.lines().map(str::trim).filter(|line| !line.is_empty())
     }
 
-    /// Both cells of a line.
-    fn cells(&self, line: &str) -> Result<[CellSummary; 2], StudyError> {
+    /// The cells of a line that were timed.
+    fn cells(&self, line: &str) -> Result<Vec<CellSummary>, StudyError> {
         let wrong = || StudyError::Content { path: self.id.into(), why: format!("'{line}' has not four columns") };
         let columns: Vec<&str> = line.split('|').map(str::trim).collect();
         let [operation, shape, host, gpu] = columns[..] else { return Err(wrong()) };
@@ -86,10 +88,8 @@ impl Report {
             device: device.into(),
             mode: self.mode,
         };
-        Ok([
-            self.summary(cell(self.host[0]), parse_time_ns(host)?, self.host[1]),
-            self.summary(cell(self.gpu[0]), parse_time_ns(gpu)?, self.gpu[1]),
-        ])
+        let sides = [(self.host, host), (self.gpu, gpu)].into_iter().filter(|(_, time)| *time != "-");
+        sides.map(|([name, what], time)| Ok(self.summary(cell(name), task_times_ns(time)?, what))).collect()
     }
 
     fn summary(&self, cell: Cell, time_ns: f64, what: &str) -> CellSummary {
@@ -129,6 +129,17 @@ impl Report {
     }
 }
 
+/// "4 x 15 µs" or "15 µs" in nanoseconds.
+fn task_times_ns(text: &str) -> Result<f64, StudyError> {
+    let Some((tasks, time)) = text.split_once(" x ") else { return parse_time_ns(text) };
+    let tasks: u32 = tasks.parse().map_err(|_| StudyError::Word {
+        text: text.into(),
+        what: "time of several tasks",
+        known: "a number of tasks, x, and a time",
+    })?;
+    Ok(f64::from(tasks) * parse_time_ns(time)?)
+}
+
 fn row(summary: &CellSummary) -> Row {
     let times = summary.q1_ns.and_then(|time| Sorted::new(&[time]));
     Row { cell: summary.cell.clone(), status: summary.status, times, work: summary.flops }
@@ -143,7 +154,7 @@ fn elements(shape: &str) -> Option<u64> {
 /// The arithmetic of a square matrix product; of others nothing is said.
 fn flops(operation: &str, shape: &str) -> Option<u64> {
     let side: u64 = shape.split('x').next()?.parse().ok()?;
-    (operation == "matmul").then_some(2 * side.pow(3))
+    (operation == "matmul").then(|| 2 * side.pow(3))
 }
 
 #[cfg(test)]
@@ -155,9 +166,19 @@ mod tests {
     fn every_table_is_read() {
         for report in reports() {
             let run = report.run().unwrap_or_else(|error| panic!("{}: {error}", report.id));
-            assert_eq!(run.cells.len(), 2 * report.lines().count());
+            let untimed = report.lines().filter(|line| line.contains("| - |")).count();
+            assert_eq!(run.cells.len(), 2 * report.lines().count() - untimed);
             assert!(run.cells.iter().all(|cell| cell.flags[0].contains("https://github.com/")), "{}", report.id);
         }
+    }
+
+    #[test]
+    fn times_of_several_tasks_are_added_up() {
+        assert_eq!(
+            (task_times_ns("4 x 544 µs").ok(), task_times_ns("15 µs").ok()),
+            (Some(2_176_000.0), Some(15_000.0))
+        );
+        assert!(task_times_ns("four x 544 µs").is_err() && task_times_ns("4 x 544").is_err());
     }
 
     #[test]

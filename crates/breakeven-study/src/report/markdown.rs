@@ -207,7 +207,10 @@ fn noise(run: &Run) -> String {
     };
     let drift = noise.sentinel_drift * 100.0;
     let contention = contention(run);
-    format!("## Noise\n\n{verdict}: {floor}, the sentinel drifted by {drift:.1}%, {throttled}, {contention}.\n")
+    let sensed = run.sensed.said();
+    format!(
+        "## Noise\n\n{verdict}: {floor}, the sentinel drifted by {drift:.1}%, {throttled}, {contention}.\n\n{sensed}\n"
+    )
 }
 
 /// What other work took of the cores.

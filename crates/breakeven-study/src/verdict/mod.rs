@@ -1,6 +1,7 @@
 //! Whether one measurement is slower than another: verdicts that noise does not turn, and what they mean for whoever asked.
 
 mod exit;
+mod heat;
 mod paired;
 mod rules;
 mod runs;

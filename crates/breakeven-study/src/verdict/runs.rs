@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::paired::{BLOCK, Rule, confirm, decide};
-use super::{Change, Exit, Verdict, exit_of};
+use super::{Change, Exit, Verdict, exit_of, heat};
 use crate::folder::{Recorded, RecordedCell};
 use crate::stats::{Kept, Sorted, UNUSABLE, floor, shift, spread};
 use crate::{Cell, Status, StudyDevice, StudyError};
@@ -89,7 +89,8 @@ pub fn compare_runs(a: &Recorded, b: &Recorded, rule: &Rule, across_machines: bo
         doubt_all(&mut verdicts, floor);
     }
     let coverage = Coverage::of(a, b);
-    let mut notes: Vec<String> = std::iter::once(floors.said(&rule)).chain(coverage.said()).collect();
+    let said = std::iter::once(floors.said(&rule)).chain(coverage.said());
+    let mut notes: Vec<String> = said.chain(heat::differing(a, b)).collect();
     if !is_same_machine {
         notes.push(format!("measured on different machines: {}", differences(a, b).join("; ")));
     }

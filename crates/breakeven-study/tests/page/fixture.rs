@@ -1,6 +1,7 @@
 //! Summaries to make pages of: times follow simple laws and a fixed sequence of jitter, so every page is the same on each run.
 
-use breakeven_study::Summary;
+use breakeven_study::published::held_against;
+use breakeven_study::{CellSummary, Summary, Target};
 use serde_json::{Value, json};
 
 /// Text that would be markup, code or the end of an element if it were not taken as text.
@@ -105,15 +106,17 @@ pub fn run(id: &str, source: &str, cells: &[Value], break_even: &[Value]) -> Val
             ceiling("vulkan:1", 3.1e13, 7.9e11, Some(9e10))
         ],
         "cells": cells, "break_even": break_even,
-        "targets": [
-            { "who": "Trueno", "claim": "10 to 30 times over scalar", "operation": "gelu", "wanted": [10.0, 30.0], "got": 14.2, "met": true,
-              "why": "vulkan:0 against one thread without SIMD at 16,000,000 elements" },
-            { "who": "SuperVM", "claim": "GPU from 100,000 elements", "operation": "add", "wanted": [5.0, 5.0], "got": 0.67, "met": false,
-              "why": "the copies alone take longer than the CPU at every size" },
-            { "who": "Somebody", "claim": "20 to 50 times", "operation": "conv2d", "wanted": [20.0, 50.0], "got": null, "met": null,
-              "why": "conv2d was not in this run" }
-        ]
+        "targets": targets(cells)
     })
+}
+
+/// One claim that these rows bear out, one that they do not, and one that they do not answer, as far as there are such.
+fn targets(cells: &[Value]) -> Vec<Target> {
+    let rows = cells.iter().map(|row| serde_json::from_value(row.clone()).expect("a row"));
+    let targets = held_against("", &rows.collect::<Vec<CellSummary>>());
+    let is_one: [fn(&&Target) -> bool; 3] =
+        [|target| target.met == Some(true), |target| target.met == Some(false), |target| target.got.is_none()];
+    is_one.into_iter().filter_map(|is_one| targets.iter().find(is_one).cloned()).collect()
 }
 
 pub fn summary(runs: &[Value]) -> Summary {

@@ -73,6 +73,13 @@ fn every_chart_is_drawn() {
     assert!(browser.count("#parts rect.part") > 100);
     assert_eq!(browser.count("#failures > div > .scroll tbody tr"), 3);
     assert_eq!(browser.count("#targets tbody tr"), 3);
+    let targets = browser.evaluate("document.querySelector('#targets').textContent");
+    let targets = targets.as_str().expect("a text");
+    for part in
+        ["the longest part: the copies alone take", ", longer than all of cpu", "was not measured from host to host"]
+    {
+        assert!(targets.contains(part), "{part} in {targets}");
+    }
     assert!(browser.text("#answer").starts_with("The GPU wins 3 of 4 operations"), "{}", browser.text("#answer"));
     assert!(browser.text(".banner").starts_with("Simulated data."));
     browser.assert_content();
@@ -269,6 +276,36 @@ fn copies_and_clocks_are_told_as_they_were() {
     browser.evaluate("document.querySelector('#curves svg.chart').focus()");
     assert!(browser.text("#tip").contains("FLOP/s"), "{}", browser.text("#tip"));
     browser.assert_content();
+}
+
+/// Clocks and temperatures as they were read, and what could not be read with the reason.
+#[test]
+fn sensors_are_told_or_why_not() {
+    let mut run = rich_run("2026-11-29T0800-sensed", "measured");
+    let facts = "Array.from(document.querySelectorAll('dl.facts div'), (fact) => fact.textContent).join('; ')";
+    let mut browser = Browser::start("sensed");
+    let mut open = |run: &serde_json::Value| {
+        browser.open(&page(&summary(std::slice::from_ref(run))), "", WIDE);
+        let text = browser.evaluate(facts).as_str().expect("a text").to_string();
+        browser.assert_content();
+        text
+    };
+    let text = open(&run);
+    assert!(text.contains("Clocks and temperatureswere not read"), "{text}");
+    run["sensed"] = json!({
+        "readings": 12, "cpu_hz": [2_300_000_000_u64, 3_400_000_000_u64], "celsius": 61.5, "throttlings": 3,
+        "gpus": [{ "name": "card0", "hz": [1_980_000_000, 1_980_000_000], "celsius": null }], "absent": ["thermal zones", "time of the cores"]
+    });
+    let text = open(&run);
+    for part in [
+        "Clocks of the cores2.3 GHz to 3.4 GHz",
+        "Hottest61.5 °C",
+        "Counts of lowered clocksrose by 3",
+        "card01.98 GHz, at the hottest not told",
+        "Could not be readthermal zones and time of the cores: the system has no file of it",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
 }
 
 #[test]

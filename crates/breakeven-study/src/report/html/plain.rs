@@ -73,6 +73,7 @@ fn facts(run: &Run) -> Vec<[String; 2]> {
         ("CPU", environment.cpu.clone()),
         ("Devices", devices.collect::<Vec<_>>().join("; ")),
         ("Noise floor", floor(run.noise.floor)),
+        ("Clocks and temperatures", run.sensed.said()),
     ];
     pairs.map(|(name, value)| [name.to_string(), value]).into()
 }

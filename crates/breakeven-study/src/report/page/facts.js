@@ -106,6 +106,28 @@ function noiseFacts(run) {
   ];
 }
 
+function clocksText(hz) {
+  const texts = unique((hz || []).map((one) => rateText(one, "Hz")));
+  return texts.length > 0 ? texts.join(" to ") : "not told";
+}
+
+function celsiusText(celsius) {
+  return isNumber(celsius) ? `${threeDigits(celsius)} °C` : "not told";
+}
+
+// Clocks from the lowest to the highest, the hottest temperature, and what could not be read.
+function sensedFacts(run) {
+  const { readings = 0, cpu_hz: cores, celsius, throttlings, gpus = [], absent = [] } = run.sensed || {};
+  if (readings === 0) return [["Clocks and temperatures", "were not read"]];
+  return [
+    ["Clocks of the cores", clocksText(cores)],
+    ["Hottest", celsiusText(celsius)],
+    ...(isNumber(throttlings) ? [["Counts of lowered clocks", `rose by ${countText(throttlings)}`]] : []),
+    ...gpus.map((gpu) => [gpu.name, `${clocksText(gpu.hz)}, at the hottest ${celsiusText(gpu.celsius)}`]),
+    ...(absent.length > 0 ? [["Could not be read", `${listText(absent)}: the system has no file of it (most virtual machines show no sensors, and NVIDIA’s driver none of a GPU)`]] : []),
+  ];
+}
+
 function runFacts(run) {
   const { manifest } = run;
   return [
@@ -151,6 +173,6 @@ function runSection(study, choice, node) {
     h("div", { class: "columns" },
       h("section", {}, h("h4", {}, "Run"), pairs(runFacts(run))),
       h("section", {}, h("h4", {}, "Machine"), pairs(environmentFacts(run.manifest.environment))),
-      h("section", {}, h("h4", {}, "Noise"), pairs(noiseFacts(run)))),
+      h("section", {}, h("h4", {}, "Noise"), pairs([...noiseFacts(run), ...sensedFacts(run)]))),
     sortableTable(deviceColumns(study), deviceRows(run), "Devices, and the most that each reached in this run."))));
 }
