@@ -59,7 +59,7 @@ impl Sensed {
     /// In sentences: what was read, then what could not be, and why.
     pub fn said(&self) -> String {
         if self.readings == 0 {
-            return "Clocks and temperatures were not read.".into();
+            return "No clocks and temperatures are known.".into();
         }
         let cores = self.cpu_hz.map(|hz| format!("cores ran at {}", clocks(hz)));
         let heat = self.celsius.map(|hottest| format!("the machine was at {hottest:.1} °C at the hottest"));
@@ -149,6 +149,6 @@ mod tests {
         let said = "In 1 reading: no clock and no temperature could be read. Could not be read, since the system has no file of it (most virtual \
                     machines show no sensors, and NVIDIA's driver none of a GPU): thermal zones, sensors of a GPU (hwmon).";
         assert_eq!(Sensed::over(&[nothing]).said(), said);
-        assert_eq!(Sensed::over(&[]).said(), "Clocks and temperatures were not read.");
+        assert_eq!(Sensed::over(&[]).said(), "No clocks and temperatures are known.");
     }
 }

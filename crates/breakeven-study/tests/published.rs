@@ -136,12 +136,13 @@ fn targets_say_what_decides() {
     };
     let mut cells = vec![timed("add", "cpu", 4e5), timed("add", "vulkan:0", 1.5e6)];
     let over_simd = "10-25x over AVX2 from 1,000,000";
-    let times = "1,000,000 elements, host to host: cpu 400 µs, vulkan:0 1.5 ms; ";
-    assert_eq!(why(&cells, over_simd), format!("{times}where the GPU's time went is not known"));
+    let (times, over) =
+        ("1,000,000 elements, host to host: cpu 400 µs, vulkan:0 1.5 ms; ", "the CPU used SIMD and its threads");
+    assert_eq!(why(&cells, over_simd), format!("{times}where the GPU's time went is not known; {over}"));
     let mut copy = timed("add", "vulkan:0", 1.2e6);
     copy.cell.mode = Mode::Copy;
     cells.push(copy);
-    assert_eq!(why(&cells, over_simd), format!("{times}the copies alone take 1.2 ms, longer than all of cpu"));
+    assert_eq!(why(&cells, over_simd), format!("{times}the copies alone take 1.2 ms, longer than all of cpu; {over}"));
     let over_scalar = why(&cells, "20-50x over scalar from 1,000,000");
     assert!(
         over_scalar.ends_with("longer than all of cpu; this is over SIMD and all threads, not over a scalar loop"),
@@ -204,7 +205,7 @@ fn the_claim_about_many_calls_is_held_against_many_calls() {
         row.parts.wait_ns = row.q1_ns.map(|ns| ns / 2.0);
     }
     let why = held_against("Volta", &cells).remove(0).why;
-    let waits = "waiting for the device, beside its kernel and copies, takes";
+    let waits = "waiting for the device, its kernel and transfers among that, takes";
     assert_eq!(
         why,
         format!("on vulkan:0: 2 ms and 100 µs, 20.0x; of the many, {waits} 1 ms; of the one, {waits} 50 µs")

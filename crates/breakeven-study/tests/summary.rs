@@ -247,7 +247,7 @@ fn b04_clocks_and_temperatures_are_in_the_report() -> Result<(), StudyError> {
                 sensors, and NVIDIA's driver none of a GPU): clocks of the processor (cpufreq), thermal zones.";
     let unknown = markdown(with("unknown", vec![nothing])?);
     assert!(unknown.contains(said), "{unknown}");
-    assert!(markdown(with("not-read", vec![])?).contains("Clocks and temperatures were not read."));
+    assert!(markdown(with("not-read", vec![])?).contains("No clocks and temperatures are known."));
     Ok(())
 }
 

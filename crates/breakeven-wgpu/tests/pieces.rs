@@ -18,10 +18,14 @@ const CHUNK: u64 = 40 << 10;
 const PIECES: u64 = BYTES.div_ceil(CHUNK);
 
 fn devices(more: &WgpuOptions) -> Vec<WgpuDevice> {
-    // What is lent is not copied, and copies are counted here.
-    let options = WgpuOptions { chunk_bytes: CHUNK, in_place: Some(false), lend_from: u64::MAX, ..more.clone() };
+    let options = WgpuOptions { chunk_bytes: CHUNK, in_place: Some(false), ..more.clone() };
     let backend = WgpuBackend::new(options);
     backend.software_adapters().into_iter().map(|i| backend.open_device(i).unwrap()).collect()
+}
+
+/// What is lent is not copied, and takes staging memory with it.
+fn copying() -> WgpuOptions {
+    WgpuOptions { lend_from: u64::MAX, ..options(Limits::Adapter) }
 }
 
 fn sums(one: &[f32], two: &[f32]) -> Vec<f32> {
@@ -34,7 +38,7 @@ fn buffers(device: &WgpuDevice, count: usize) -> Vec<Buffer> {
 
 #[test]
 fn pieces_arrive_whole_and_are_counted_as_one() {
-    for device in devices(&options(Limits::Adapter)) {
+    for device in devices(&copying()) {
         let work = prepare(&device, vec![upload(0, 0), upload(1, 1), add(0, 1, 2), download(0, 2)]);
         let buffers = buffers(&device, 3);
         for again in 0..4 {
@@ -60,7 +64,7 @@ fn pieces_arrive_whole_and_are_counted_as_one() {
 
 #[test]
 fn an_upload_that_comes_later_stays_behind_what_reads_its_slot() {
-    for device in devices(&options(Limits::Adapter)) {
+    for device in devices(&copying()) {
         let steps = vec![upload(0, 0), add(0, 0, 1), upload(1, 0), upload(2, 2), add(0, 1, 1), download(0, 1)];
         let (one, two) = (numbers(1), numbers(2));
         let read = ReadCell::new();
@@ -85,7 +89,7 @@ fn the_copier_that_was_given_copies_both_ways() {
         counted.fetch_add(from.len(), SeqCst);
         to.copy_from_slice(from);
     });
-    for device in devices(&WgpuOptions { copier, lent_bytes: 0, ..options(Limits::Adapter) }) {
+    for device in devices(&WgpuOptions { copier, lent_bytes: 0, ..copying() }) {
         let work = prepare(&device, vec![upload(0, 0), download(0, 0)]);
         let read = ReadCell::new();
         let uploads = vec![HostBytes::from_vec(numbers(3))];
@@ -123,6 +127,7 @@ fn a_buffer_is_read_into_memory_of_the_callers_piece_by_piece() {
                 assert_eq!(out, numbers(5)[..length], "{device:?}");
                 let after = device.counters();
                 assert_eq!((after.reads - before.reads, after.lent_bytes), (1, 0));
+                assert_eq!(after.lent > before.lent, lent_bytes > 0, "{after:?}");
                 assert_eq!(after.submits - before.submits, (4 * length as u64).div_ceil(CHUNK));
                 // Three on their way, and short pieces at the end of two sizes.
                 assert!(after.staging <= made + 5, "staging memory is used again: {after:?}");
@@ -133,7 +138,7 @@ fn a_buffer_is_read_into_memory_of_the_callers_piece_by_piece() {
 
 #[test]
 fn reading_straight_is_refused_where_it_gains_nothing_or_cannot_be() {
-    for device in devices(&options(Limits::Adapter)) {
+    for device in devices(&copying()) {
         let buffer = holding(&device, &numbers(5));
         assert!(device.read_into(&buffer, &mut vec![0; CHUNK as usize], soon()).is_none());
         let beyond = device.read_into(&buffer, &mut vec![0; BYTES as usize + 1], soon());
@@ -149,7 +154,7 @@ fn reading_straight_is_refused_where_it_gains_nothing_or_cannot_be() {
 
 #[test]
 fn bytes_in_flight_are_bounded_whatever_the_pieces() {
-    for device in devices(&WgpuOptions { in_flight_bytes: BYTES + BYTES / 2, ..options(Limits::Adapter) }) {
+    for device in devices(&WgpuOptions { in_flight_bytes: BYTES + BYTES / 2, ..copying() }) {
         let work = prepare(&device, vec![upload(0, 0)]);
         let buffers = buffers(&device, 1);
         let binding = |seed| Binding {
@@ -188,7 +193,7 @@ fn a_device_that_is_lost_between_pieces_fails_the_whole_and_holds_nothing() {
         }
     });
     for after in [0, 1, PIECES as usize / 2, PIECES as usize - 1] {
-        for device in devices(&WgpuOptions { copier: copier.clone(), ..options(Limits::Adapter) }) {
+        for device in devices(&WgpuOptions { copier: copier.clone(), ..copying() }) {
             let device = Arc::new(device);
             let work = prepare(&device, vec![upload(0, 0), add(0, 0, 0), download(0, 0)]);
             let read = ReadCell::new();
@@ -208,7 +213,7 @@ fn a_device_that_is_lost_between_pieces_fails_the_whole_and_holds_nothing() {
 
 #[test]
 fn pieces_on_their_way_when_a_device_is_lost_fail_with_their_ticket() {
-    for device in devices(&options(Limits::Adapter)) {
+    for device in devices(&copying()) {
         let work = prepare(&device, vec![upload(0, 0), add(0, 0, 0)]);
         let uploads = vec![HostBytes::from_vec(numbers(3))];
         let binding = Binding { buffers: buffers(&device, 1), uploads, reads: vec![], ..Binding::default() };

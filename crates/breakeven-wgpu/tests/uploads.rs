@@ -91,6 +91,7 @@ fn check(in_place: Option<bool>) {
         drop(kept);
         assert_eq!((device.memory().pool.live_bytes, device.memory().pending), (0, 0));
         assert_eq!(device.counters().uploads, 10_000);
+        assert_eq!(device.counters().in_place > 0, in_place.is_none());
     }
 }
 

@@ -35,7 +35,8 @@ fn check(name: &str, steps: usize, counted: impl Fn() -> Vec<u64>, step: impl Fn
     let grown = resident_bytes().saturating_sub(held);
     println!("{name}: {grown} bytes more than {held} after {steps} steps");
     assert_eq!(counted(), count, "{name}: what the engine counts");
-    assert!(grown * 50 <= held, "{name}: {grown} bytes more than {held} after {steps} steps");
+    // Whatever a step leaves, thousands of them leave more than this; allocators and threads that wake late take less once.
+    assert!(grown <= (held / 50).max(4 << 20), "{name}: {grown} bytes more than {held} after {steps} steps");
 }
 
 /// What an engine made: plans, and memory of a device.

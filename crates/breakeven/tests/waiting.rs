@@ -118,17 +118,14 @@ fn s09_ten_thousand_uploads_stay_within_their_budget() {
 fn tensors_that_are_only_named_for_a_device_take_none_of_its_memory() {
     for engine in engines().into_iter().chain([sim::engine(&[]).0]) {
         let mut kept = VecDeque::new();
-        let mut before = 0;
         for i in 0..2000 {
             let x = engine.from_vec(vec![i as f32; MB / 4], [MB / 4]).on(GPU);
             let report = engine.run_by(&[&x], soon()).unwrap();
             assert_eq!(report.plan.counts.moved_bytes, 0);
             kept.push_back(x);
             kept.drain(..kept.len().saturating_sub(4));
-            before = if i == 100 { resident_bytes() } else { before };
         }
-        let (grown, memory) = (resident_bytes().saturating_sub(before), engine.devices()[1].memory.unwrap());
-        assert!(grown < 16 * MB as u64, "{grown} bytes more are held after 2,000 tensors");
+        let memory = engine.devices()[1].memory.unwrap();
         assert_eq!((memory.pool.live_bytes, memory.pending), (0, 0));
         assert_eq!((&kept[0] + &kept[3]).on(GPU).to_vec_by::<f32>(soon()).unwrap(), vec![1996.0 + 1999.0; MB / 4]);
     }

@@ -200,6 +200,7 @@ fn memory_has_a_hard_limit_and_comes_back() {
     assert!(device.alloc(64, MemoryKind::Resident).is_ok());
 }
 
+/// A simulated device holds no buffer for work that is on its way: what is dropped comes back at once.
 #[test]
 fn ten_thousand_uploads_hold_what_is_kept_of_them() {
     const KEPT: usize = 4;

@@ -82,7 +82,9 @@ pub(crate) fn compose(
     for piece in pieces {
         done.halve(piece, caps, longest)?;
     }
-    Ok(Some(Pieces { all: done.all, because: reason.to_owned() }))
+    let limits = done.limits.to_string();
+    let because = if limits.is_empty() { reason.to_owned() } else { format!("{reason}, and {limits}") };
+    Ok(Some(Pieces { all: done.all, because }))
 }
 
 fn check_types(kernel: &Kernel, caps: &Caps) -> Result<(), Refusal> {

@@ -123,7 +123,7 @@ pub const CLAIMS: &[Claim] = &[
     },
     Claim {
         claim: "200x over the CPU",
-        operations: &["conv2d"],
+        operations: &["conv2d", "conv2d_16_to_32"],
         // It names no size; smaller images than this nobody would bring to a GPU.
         elements: [100_000, u64::MAX],
         wanted: [200.0, 200.0],
@@ -241,6 +241,7 @@ impl Claim {
         let other = match (self.compares, host.cell.device.as_str()) {
             (Compares::GpuWithScalar, SCALAR) | (Compares::GpuWithCpu, _) => "",
             (Compares::GpuWithScalar, _) => "; this is over SIMD and all threads, not over a scalar loop",
+            (Compares::GpuWithSimd, "cpu") => "; the CPU used SIMD and its threads",
             _ => "",
         };
         let decides = deciding(gpu, host, self.wanted[0], cells);

@@ -19,6 +19,7 @@ pub(super) fn deciding(gpu: &CellSummary, host: &CellSummary, wanted: f64, cells
     let left_ns = host_ns / wanted;
     let left = if wanted > 1.0 { format!("the {} that {}x leaves", time(left_ns), wanted) } else { all_of(host) };
     match longest.ns {
+        _ if gpu_ns <= left_ns && wanted <= 1.0 => format!("the longest part: {}", longest.said()),
         _ if gpu_ns <= left_ns => format!("the longest part: {} of {left}", longest.said()),
         ns if ns > host_ns => format!("{}, longer than {}", longest.said(), all_of(host)),
         ns if ns > left_ns => format!("{}, longer than {left}", longest.said()),
@@ -52,16 +53,24 @@ impl Part {
 fn parts(row: &CellSummary, cells: &[CellSummary]) -> Vec<Part> {
     let known = &row.parts;
     let copied = known.upload_ns.zip(known.read_ns).map(|(up, back)| up + back);
-    let copies = by_itself(row, Mode::Copy, cells).or(copied);
     let kernel = by_itself(row, Mode::Kernel, cells).or(known.kernel_ns);
-    // Whoever waits for a device waits for its kernels and copies too.
-    let wait = known.wait_ns.map(|wait| wait - known.kernel_ns.unwrap_or(0.0) - known.read_ns.unwrap_or(0.0));
+    // Whoever waits for a device waits for its kernels and transfers too: what is known of these is not told twice.
+    let (alone, staged) = (by_itself(row, Mode::Copy, cells), "copying on the host takes");
+    let copies = alone.or(copied);
+    let of_copies = if alone.is_some() { "the copies alone take" } else { staged };
+    let wait = known.wait_ns.map(|wait| wait - known.kernel_ns.unwrap_or(0.0) - alone.or(known.read_ns).unwrap_or(0.0));
+    let waiting = match (known.kernel_ns, alone) {
+        (None, None) => "waiting for the device, its kernel and transfers among that, takes",
+        (None, Some(_)) => "waiting for the device, its kernel among that, takes",
+        (Some(_), None) => "waiting for the device, transfers among that, takes",
+        (Some(_), Some(_)) => "waiting for the device, beside its kernel and copies, takes",
+    };
     let all = [
-        ("the copies alone take", copies),
+        (of_copies, copies),
         ("the kernel alone takes", kernel),
         ("submitting alone takes", known.dispatch_ns),
         ("getting memory alone takes", known.allocate_ns),
-        ("waiting for the device, beside its kernel and copies, takes", wait),
+        (waiting, wait),
     ];
     let part = |(takes, ns): (&'static str, Option<f64>)| Some(Part { takes, ns: ns.filter(|ns| *ns > 0.0)? });
     let mut parts: Vec<Part> = all.into_iter().filter_map(part).collect();
@@ -101,18 +110,19 @@ mod tests {
             wait_ns: Some(7.5e5),
             allocate_ns: None,
         };
-        check(1.5e6, parts, 4e5, 10.0, &[], "the copies alone take 1.2 ms, longer than all of cpu");
-        check(1.5e6, parts, 4e5, 1.0, &[], "the copies alone take 1.2 ms, longer than all of cpu");
-        check(1.5e6, parts, 4e6, 10.0, &[], "the copies alone take 1.2 ms, longer than the 400 µs that 10x leaves");
+        check(1.5e6, parts, 4e5, 10.0, &[], "copying on the host takes 1.2 ms, longer than all of cpu");
+        check(1.5e6, parts, 4e5, 1.0, &[], "copying on the host takes 1.2 ms, longer than all of cpu");
+        check(1.5e6, parts, 4e6, 10.0, &[], "copying on the host takes 1.2 ms, longer than the 400 µs that 10x leaves");
+        check(1.5e6, parts, 4e6, 1.0, &[], "the longest part: copying on the host takes 1.2 ms");
         check(
             1.5e6,
             parts,
             4e7,
             20.0,
             &[],
-            "the longest part: the copies alone take 1.2 ms of the 2 ms that 20x leaves",
+            "the longest part: copying on the host takes 1.2 ms of the 2 ms that 20x leaves",
         );
-        let each = "the copies alone take 1.2 ms, the kernel alone takes 200 µs, waiting for the device, beside its kernel and copies, takes 50 µs, \
+        let each = "copying on the host takes 1.2 ms, the kernel alone takes 200 µs, waiting for the device, transfers among that, takes 50 µs, \
                     submitting alone takes 30 µs";
         check(1.5e6, parts, 1.3e6, 1.0, &[], &format!("no part alone is longer than all of cpu: {each}"));
         // By themselves, on this device and not on another.

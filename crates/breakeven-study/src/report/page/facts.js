@@ -118,7 +118,7 @@ function celsiusText(celsius) {
 // Clocks from the lowest to the highest, the hottest temperature, and what could not be read.
 function sensedFacts(run) {
   const { readings = 0, cpu_hz: cores, celsius, throttlings, gpus = [], absent = [] } = run.sensed || {};
-  if (readings === 0) return [["Clocks and temperatures", "were not read"]];
+  if (readings === 0) return [["Clocks and temperatures", "not known"]];
   return [
     ["Clocks of the cores", clocksText(cores)],
     ["Hottest", celsiusText(celsius)],
