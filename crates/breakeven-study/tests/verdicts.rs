@@ -10,9 +10,16 @@ fn count(ratio: f64, blocks: usize, is_expected: impl Fn(&Verdict) -> bool) -> u
     (0..100).filter(|seed| is_expected(&compare(*seed, ratio, blocks))).count()
 }
 
+/// What is slower or faster is measured once more before it is said.
 fn compare(seed: u64, ratio: f64, blocks: usize) -> Verdict {
-    let (a, b) = LoadedMachine::new(seed).turns(blocks, ratio);
-    judge(&Blocks::of(&a, &b), &Rule::default())
+    let judged = |seed: u64, rule: &Rule| {
+        let (a, b) = LoadedMachine::new(seed).turns(blocks, ratio);
+        judge(&Blocks::of(&a, &b), rule)
+    };
+    match judged(seed, &Rule::default()) {
+        first if is_alarm(&first) => confirm(first, &judged(seed + 10_000, &Rule::default().once_more())),
+        first => first,
+    }
 }
 
 fn is_slower(verdict: &Verdict) -> bool {
@@ -69,9 +76,6 @@ fn the_noise_deceives_a_rule_of_means() {
 
 #[test]
 fn a_comparison_of_the_same_ends_with_0_and_an_injected_change_with_1() {
-    let exit = |ratio| {
-        let first = compare(1, ratio, ENOUGH_BLOCKS);
-        exit_of([&confirm(first, &compare(2, ratio, ENOUGH_BLOCKS))], Rule::default().threshold).code()
-    };
+    let exit = |ratio| exit_of([&compare(1, ratio, ENOUGH_BLOCKS)], Rule::default().threshold).code();
     assert_eq!((exit(1.0), exit(1.1)), (0, 1));
 }

@@ -33,6 +33,18 @@ impl Default for Rule {
     }
 }
 
+/// A change beyond the threshold is confirmed from this part of it on.
+const CONFIRMS: f64 = 0.5;
+
+impl Rule {
+    /// By what fresh processes are judged that are to show a change once more. It is to be there; to ask again that the whole interval is
+    /// beyond the threshold, which 97 of 100 changes by 5% pass, loses as many once more.
+    #[must_use]
+    pub fn once_more(&self) -> Rule {
+        Rule { threshold: self.threshold * CONFIRMS, ..*self }
+    }
+}
+
 /// One pair: the times of A and of B, taken next to each other.
 #[derive(Debug, Clone, Copy)]
 pub struct Sides<'a> {
@@ -109,8 +121,8 @@ pub(super) fn decide(change: Change, rule: &Rule) -> Verdict {
     if faster < change.low && change.high < slower {
         return Verdict::Same(change);
     }
-    let why =
-        format!("the interval reaches over {:.0}%: more measurements, or a quieter machine", rule.threshold * 100.0);
+    let percent = (rule.threshold * 1000.0).round() / 10.0;
+    let why = format!("the interval reaches over {percent}%: more measurements, or a quieter machine");
     Verdict::Ambiguous { change: Some(change), why }
 }
 

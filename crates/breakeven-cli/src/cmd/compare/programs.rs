@@ -87,17 +87,18 @@ impl Compare {
     }
 
     fn of_task(&self, both: &Match<'_>, task: &Measure, rule: &Rule) -> anyhow::Result<Vec<(Cell, Verdict)>> {
-        let measure = || both.duel(task, self.pairs(), rule);
-        let (found, mut again) = (measure()?, None);
+        let found = both.duel(task, self.pairs(), rule)?;
+        let once_more = rule.once_more();
+        let mut again = None;
         let mut verdicts = Vec::new();
         for (cell, duel) in found {
             let verdict = match verdict(&duel, rule) {
                 first @ (Verdict::Slower(_) | Verdict::Faster(_)) => {
-                    let again = again.get_or_insert_with(measure);
+                    let again = again.get_or_insert_with(|| both.duel(task, self.pairs(), &once_more));
                     if again.is_err() && (both.watch.stopped)() {
                         bail!("stopped");
                     }
-                    confirm(first, &seen_again(again, &cell, rule))
+                    confirm(first, &seen_again(again, &cell, &once_more))
                 }
                 other => other,
             };
