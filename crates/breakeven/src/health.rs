@@ -110,12 +110,38 @@ fn concerns(signs: &Signs) -> impl Iterator<Item = String> {
 }
 
 /// What subscribers are told the changes of: how well a device does, and how it stands. Reasons have numbers in them, which change at each call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing(Option<Discriminant<Health>>, Discriminant<DeviceState>);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    health: Option<Discriminant<Health>>,
+    state: Discriminant<DeviceState>,
+    /// Its memory, and what is left of it.
+    memory: Option<Memory>,
+}
+
+/// Memory that was short is told to be there again once there is so much more than the limit: work that comes and goes near it would
+/// be told of at each call.
+const COMES_BACK_AT: f64 = 1.25;
 
 impl Standing {
-    pub fn of(health: Option<&Health>, state: &DeviceState) -> Standing {
-        Standing(health.map(discriminant), discriminant(state))
+    pub fn of(health: Option<&Health>, state: &DeviceState, memory: Option<Memory>) -> Standing {
+        Standing { health: health.map(discriminant), state: discriminant(state), memory }
+    }
+
+    /// Whether this is another one than `told`, and not that memory comes back by little.
+    pub fn is_news_after(&self, told: &Standing) -> bool {
+        let is_other = (self.health, self.state) != (told.health, told.state);
+        is_other && !(self.state == told.state && self.is_hardly_better(told))
+    }
+
+    fn is_hardly_better(&self, told: &Standing) -> bool {
+        let shortage = |standing: &Standing| standing.memory.and_then(short_of_memory).map(|short| short.is_critical);
+        let limit = match (shortage(told), shortage(self)) {
+            (Some(true), Some(false) | None) => CRITICAL_BELOW,
+            (Some(false), None) => WARNS_BELOW,
+            _ => return false,
+        };
+        let left = |memory: Memory| Some(memory.left_bytes()? as f64 * limit as f64 / memory.budget? as f64);
+        self.memory.and_then(left).is_some_and(|times| times < COMES_BACK_AT)
     }
 }
 
@@ -206,10 +232,32 @@ mod tests {
 
     #[test]
     fn a_change_is_one_of_kind_and_not_of_numbers() {
-        let warning = |why: &str| Standing::of(Some(&Health::Warning(why.to_owned())), &DeviceState::Ready);
-        assert_eq!(warning("19 of 100 bytes"), warning("18 of 100 bytes"));
-        let critical = |state: DeviceState| Standing::of(Some(&Health::Critical(String::new())), &state);
-        assert_ne!(critical(DeviceState::Lost(String::new())), critical(DeviceState::Ready));
-        assert_ne!(warning(""), Standing::of(None, &DeviceState::Ready));
+        let warning = |why: &str| Standing::of(Some(&Health::Warning(why.to_owned())), &DeviceState::Ready, None);
+        assert!(!warning("19 of 100 bytes").is_news_after(&warning("18 of 100 bytes")));
+        let critical = |state: DeviceState| Standing::of(Some(&Health::Critical(String::new())), &state, None);
+        assert!(critical(DeviceState::Lost(String::new())).is_news_after(&critical(DeviceState::Ready)));
+        assert!(warning("").is_news_after(&Standing::of(None, &DeviceState::Ready, None)));
+    }
+
+    /// Down at once, up again by a quarter more than the limit.
+    #[test]
+    fn memory_near_a_limit_is_told_of_once() {
+        let standing = |left: u64| {
+            let memory = memory(Some(1000), 1000 - left, 0);
+            let health = judge(&ready(memory, Signs::default()));
+            Standing::of(health.as_ref(), &DeviceState::Ready, Some(memory))
+        };
+        let check = |told: u64, now: u64, is_news| {
+            assert_eq!(standing(now).is_news_after(&standing(told)), is_news, "{told}, then {now}");
+        };
+        check(300, 199, true);
+        check(199, 210, false);
+        check(199, 249, false);
+        check(199, 250, true);
+        check(199, 49, true);
+        check(49, 55, false);
+        check(49, 62, false);
+        check(49, 63, true);
+        check(49, 300, true);
     }
 }

@@ -127,8 +127,22 @@ enum Cause {
 
 impl Told {
     fn of(devices: &Snapshot, reports: &[DeviceReport]) -> Told {
-        let one = |report: &DeviceReport| Standing::of(report.health.as_ref(), &report.state);
+        let one = |report: &DeviceReport| Standing::of(report.health.as_ref(), &report.state, report.memory);
         Told { version: devices.version, standings: reports.iter().map(one).collect() }
+    }
+}
+
+impl Told {
+    /// What is told now; what is not stays as it was told.
+    fn take(&mut self, now: Told, changed: &[usize]) {
+        self.version = now.version;
+        for (at, standing) in now.standings.into_iter().enumerate() {
+            match self.standings.get_mut(at) {
+                None => self.standings.push(standing),
+                Some(told) if changed.contains(&at) => *told = standing,
+                Some(_) => {}
+            }
+        }
     }
 }
 
@@ -140,9 +154,10 @@ impl Subscriber {
         if now.version < told.version {
             return;
         }
-        let is_new = |at: &usize| told.standings.get(*at) != now.standings.get(*at);
-        let changed: Vec<usize> = (0..now.standings.len()).filter(is_new).collect();
-        *told = now;
+        let is_news = |(at, now): (usize, &Standing)| told.standings.get(at).is_none_or(|told| now.is_news_after(told));
+        let changed: Vec<usize> =
+            now.standings.iter().enumerate().filter(|one| is_news(*one)).map(|(at, _)| at).collect();
+        told.take(now, &changed);
         drop(told);
         for at in changed {
             // It may end while others are told, or while it is told itself.
