@@ -116,7 +116,7 @@ fn a_device_without_attention_gets_what_it_is_made_of() {
             assert_eq!(split.map(|split| split.because.as_str()), (launches > 1).then_some("it has no attention"));
         }
         // Scores that are past a limit besides.
-        let device = Device { supports: no_attention, ..tight(8, 400) };
+        let device = Device { supports: no_attention, ..tight(8, 700) };
         let plan =
             check_on(&w.0, &Home::default(), &Policy::default(), &[device], &format!("{seen:?} {has_bias} tight"));
         let because = &plan.decisions.iter().find_map(|decision| decision.split.as_ref()).expect("it is split").because;
