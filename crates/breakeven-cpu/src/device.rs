@@ -230,6 +230,10 @@ impl Device for CpuDevice {
         self.machine.store.now()
     }
 
+    fn rouse(&self, time: Duration) -> bool {
+        self.machine.team.rouse(time)
+    }
+
     fn tune(&self, largest_bytes: u64) -> Result<BTreeMap<String, f64>> {
         let measured =
             tuned::measure(&self.machine, largest_bytes).map_err(|why| DeviceError::Driver(why.to_string()))?;

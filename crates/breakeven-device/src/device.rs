@@ -139,6 +139,12 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// The device's own clock.
     fn now(&self) -> Duration;
 
+    /// Begins to wake what sleeps while it has nothing to do, and keeps it awake for so long; waits for nothing. True once all of it is
+    /// awake; until then whoever is about to measure a run asks again.
+    fn rouse(&self, _time: Duration) -> bool {
+        true
+    }
+
     /// Brings the first bytes of `buffer`, on which no work is pending elsewhere, straight into the caller's memory, or fails when
     /// the deadline passes, as [`Device::wait`] does. `None` where that is no faster than a download that is copied.
     fn read_into(&self, _buffer: &Buffer, _to: &mut [u8], _deadline: Deadline) -> Option<Result<()>> {

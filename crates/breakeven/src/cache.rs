@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use breakeven_device::Device;
 use breakeven_exec::{Executable, Uncompiled};
@@ -115,7 +116,7 @@ impl Engine {
 
     /// The plan for the next run of one that is known: perhaps another one, which is tried.
     pub(crate) fn turn(&self, planned: &Arc<Planned>, devices: &Snapshot) -> Turn {
-        planned.turn(|device| {
+        let prepare = |device: DeviceId| {
             let (planned, devices, all) = (planned.clone(), devices.clone(), Arc::downgrade(&self.0.devices));
             let task = move |is_wanted: IsWanted<'_>| {
                 // A driver may panic on a thread of ours.
@@ -127,7 +128,8 @@ impl Engine {
                 planned.has_rival(made.ok().flatten());
             };
             self.0.devices.room_beside(device, false).is_some_and(|room| room.begin(Box::new(task)).is_ok())
-        })
+        };
+        planned.turn(prepare, |plan, time| rouse(devices, plan, time))
     }
 
     /// A value of so many bytes came in: where there is much of it, the work will be large too.
@@ -205,6 +207,13 @@ fn rival(devices: &Snapshot, planned: &Planned, device: DeviceId, is_wanted: IsW
     let MadeFor { policy, .. } = &planned.made_for;
     let made_for = MadeFor { policy: Policy { probe: Some(device), ..policy.clone() }, ..planned.made_for.clone() };
     compile_later(devices, plan_for(devices, &made_for).ok()?).ok()?.compile_while(is_wanted).ok()
+}
+
+/// Wakes the devices of a plan, which is to run soon; true once all are awake.
+fn rouse(devices: &Snapshot, plan: &Plan, time: Duration) -> bool {
+    let takes_part = |id: &DeviceId| plan.decisions.iter().any(|decision| decision.device == *id);
+    let mut sleepy = devices.ids().filter(takes_part).filter_map(|id| devices.device(id));
+    sleepy.all(|device| device.rouse(time))
 }
 
 /// Plans.

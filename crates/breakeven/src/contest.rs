@@ -1,5 +1,7 @@
 //! Two plans for one graph, and which of them is seen to be faster. Pure: times come in, decisions go out.
 
+use std::time::Duration;
+
 /// Plans that are predicted to take more than so many times as long are not tried: predictions were off by up to 2.3 times where
 /// kernels, copies and clocks of a device were all at their worst.
 const NEAR: f64 = 4.0;
@@ -21,6 +23,12 @@ const BETTER: f64 = 0.97;
 const SHIFT: f64 = 1.2;
 /// The longest pause: each trial doubles it. A leader that took the lead by chance is not to keep it for long.
 const LONGEST_PAUSE: u64 = 1 << 7;
+/// Runs of the leader in which the other plan's devices are woken, at most: sixteen sleeping threads are up after eight.
+const ROUSINGS: usize = 32;
+/// Runs of the leader from so many seconds on are not worth that: threads take half a millisecond to wake.
+const LONG: f64 = 5e-3;
+/// Seconds that what was woken stays awake beyond the leader's next run.
+const AWAKE: f64 = 1e-3;
 /// Runs that are remembered.
 const WINDOW: usize = 8;
 
@@ -55,6 +63,8 @@ pub(crate) struct Contest {
     /// Runs of the leader since the last trial, and how many there are to be before the next.
     runs: u64,
     pause: u64,
+    /// How often the other plan's devices were woken for the next trial.
+    rousings: usize,
     /// Seconds that trials may cost, and have cost.
     earned: f64,
     spent: f64,
@@ -122,6 +132,7 @@ impl Contest {
             is_over: false,
             runs: 0,
             pause: PAUSE,
+            rousings: 0,
             earned: 0.0,
             spent: 0.0,
             settled: None,
@@ -150,6 +161,14 @@ impl Contest {
         is_open && self.runs >= self.pause && cost() + self.spent <= self.earned
     }
 
+    /// How long those that the other plan runs on are to be awake from now on, before a trial that is due; `None` where they were asked often
+    /// enough, or runs take so long that nobody sees it.
+    pub fn rouse(&mut self) -> Option<Duration> {
+        let seconds = self.of(self.leader).typical;
+        self.rousings += 1;
+        (self.rousings <= ROUSINGS && seconds < LONG).then(|| Duration::from_secs_f64(seconds + AWAKE))
+    }
+
     /// What a run of a trial costs that takes so long.
     fn lost_by(&self, seconds: f64) -> f64 {
         if self.is_apart { seconds } else { (seconds - self.of(self.leader).typical).max(0.0) }
@@ -176,6 +195,7 @@ impl Contest {
         let other = self.leader.other();
         *self.of_mut(other) = Seen::new(self.of(other).typical);
         self.trial = Some(Trial::default());
+        self.rousings = 0;
     }
 
     /// Whether runs of a trial are still to be begun.
@@ -363,6 +383,19 @@ mod tests {
             led += usize::from(!slept);
         }
         assert!(led > 500, "{led} of 2,000 calls by the faster plan");
+    }
+
+    #[test]
+    fn who_does_not_wake_is_tried_all_the_same() {
+        let mut contest = Contest::new(36e-6, 30e-6, true).unwrap();
+        (0..PAUSE).for_each(|_| contest.ran(Side::Planned, 36e-6));
+        assert!(contest.is_due());
+        let asked: Vec<Duration> = std::iter::from_fn(|| contest.rouse()).collect();
+        assert_eq!(asked, [Duration::from_micros(1036); ROUSINGS]);
+        contest.try_other();
+        assert!(contest.rouse().is_some(), "before the next trial it is asked again");
+        let mut slow = Contest::new(6e-3, 5e-3, true).unwrap();
+        assert_eq!(slow.rouse(), None);
     }
 
     #[test]

@@ -146,13 +146,23 @@ impl Planned {
     }
 
     /// The plan for the next run: perhaps one that is tried. One that has still to be compiled is `prepared` first; that is for
-    /// another thread, and false says that there is none.
-    pub fn turn(self: &Arc<Self>, prepare: impl FnOnce(DeviceId) -> bool) -> Turn {
+    /// another thread, and false says that there is none. Whoever is to carry it out is woken by `rouse`, which tells whether all are
+    /// awake: the leader's runs go on until then.
+    pub fn turn(
+        self: &Arc<Self>,
+        prepare: impl FnOnce(DeviceId) -> bool,
+        rouse: impl FnOnce(&Plan, Duration) -> bool,
+    ) -> Turn {
         let Some(other) = &self.other else { return self.lead() };
         let mut contest = other.lock();
         if contest.is_due() {
             match other.rival.get() {
-                Some(_) => contest.try_other(),
+                Some(rival) => {
+                    let next = if contest.leader() == Side::Rival { self.first.plan() } else { &rival.leading };
+                    if contest.rouse().is_none_or(|time| rouse(next, time)) {
+                        contest.try_other();
+                    }
+                }
                 None if other.is_asked_for.load(Ordering::Relaxed) => {}
                 None if prepare(other.device) => other.is_asked_for.store(true, Ordering::Relaxed),
                 None => contest.postpone(),

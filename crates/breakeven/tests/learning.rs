@@ -15,7 +15,15 @@ fn engine(sim_rate: f64, settle: impl FnOnce(EngineBuilder) -> EngineBuilder) ->
 }
 
 fn engine_with(faults: &[Fault], sim_rate: f64, settle: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Engine {
-    let device: Arc<dyn Device> = Arc::new(SimDevice::new(sim::options(faults), &SimClock::new()));
+    engine_on(&simulated(faults), sim_rate, settle)
+}
+
+fn simulated(faults: &[Fault]) -> Arc<SimDevice> {
+    Arc::new(SimDevice::new(sim::options(faults), &SimClock::new()))
+}
+
+fn engine_on(device: &Arc<SimDevice>, sim_rate: f64, settle: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Engine {
+    let device: Arc<dyn Device> = device.clone();
     let builder = Engine::builder().gpus(false).no_cache().cpu_profile(sim::rates(1e9));
     let link = || Curve::rate(1e15);
     let profile = DeviceProfile { upload: link(), download: link(), ..sim::rates(sim_rate) };
@@ -96,6 +104,21 @@ fn a_trial_that_fails_costs_the_caller_no_result() {
             assert!(begun.elapsed() < Duration::from_secs(20), "{fault:?}: it was never tried");
         }
         assert!(plans[0] == DeviceState::Ready && plans[1].problem().is_some(), "{fault:?}: {plans:?}");
+    }
+}
+
+#[test]
+fn what_is_tried_is_woken_first() {
+    // As long as it sleeps, and where it never wakes, the leader's runs go on.
+    for (sleeps, asked) in [(1, 1), (5, 5), (u64::MAX, 32)] {
+        let device = simulated(&[Fault::WakesAfter(sleeps)]);
+        let engine = engine_on(&device, 0.8e9, |builder| builder);
+        let begun = Instant::now();
+        while device.submits() == 0 {
+            read(&work(&engine));
+            assert!(begun.elapsed() < Duration::from_secs(20), "it was never tried");
+        }
+        assert_eq!(device.roused(), asked);
     }
 }
 

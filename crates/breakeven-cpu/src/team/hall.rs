@@ -2,6 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::time::{Duration, Instant};
 
 use super::desk::Desk;
 use super::job::Job;
@@ -14,6 +15,9 @@ pub(super) struct Hall {
     pub desks: Box<[Desk]>,
     pub stop: AtomicBool,
     spins: u32,
+    opened: Instant,
+    /// Nanoseconds after it was opened until which nobody sleeps.
+    roused_until: AtomicU64,
 }
 
 /// The job, on cache lines of its own: one look tells a worker all.
@@ -37,6 +41,8 @@ unsafe impl Send for Hall {}
 const BEFORE_HELPING: u32 = 64;
 /// Pauses between two looks at a desk whose worker is about to write there.
 const BETWEEN_LOOKS: u32 = 8;
+/// Threads that one call wakes: each takes it some microseconds.
+const WOKEN_AT_ONCE: usize = 2;
 
 impl Hall {
     pub fn new(threads: usize, spins: u32) -> Hall {
@@ -45,7 +51,27 @@ impl Hall {
             desks: std::iter::repeat_with(Desk::default).take(threads).collect(),
             stop: AtomicBool::new(false),
             spins,
+            opened: Instant::now(),
+            roused_until: AtomicU64::new(0),
         }
+    }
+
+    /// Begins to wake the `hired`, none of whom sleeps for so long then. True once all are awake; until then it is to be called again.
+    pub fn rouse(&self, time: Duration, hired: usize) -> bool {
+        let until = self.opened.elapsed() + time;
+        self.roused_until.store(until.as_nanos() as u64, Ordering::SeqCst);
+        // As in `wake`: of this and a worker that falls asleep, one sees the other.
+        fence(Ordering::SeqCst);
+        let mut asleep =
+            self.desks[1..=hired].iter().filter(|desk| desk.rest.is_asleep.load(Ordering::SeqCst)).peekable();
+        let all_awake = asleep.peek().is_none();
+        asleep.take(WOKEN_AT_ONCE).for_each(|desk| desk.rest.wake());
+        all_awake
+    }
+
+    fn is_roused(&self) -> bool {
+        let until = self.roused_until.load(Ordering::SeqCst);
+        until != 0 && u128::from(until) > self.opened.elapsed().as_nanos()
     }
 
     /// Opens `job`, works along, closes it and waits until nobody is inside; `hired` desks have a worker. Never unwinds.
@@ -149,12 +175,12 @@ impl Hall {
         is_inside.store(false, Ordering::Release);
     }
 
-    /// Until the thread at `place` is called to a job after number `seen`; true if it had to be woken. One that was woken may
+    /// Until the thread at `place` is called to a job after number `seen`, or roused; true if it had to be woken. One that was woken may
     /// have taken the core of its caller, and offers it back for a while. Jobs that others are called to do not keep it awake.
     fn rest(&self, place: usize, seen: &mut u64, was_woken: bool) -> bool {
         let mut pause = Pause::after(if was_woken { 0 } else { self.spins });
         let mut worked_at = *seen;
-        while pause.tries < self.spins {
+        while pause.tries < self.spins || self.is_roused() {
             let number = self.board.number.load(Ordering::Acquire);
             if self.is_called(place, number, seen) {
                 return false;
@@ -173,7 +199,7 @@ impl Hall {
         let rest = &self.desks[place].rest;
         rest.is_asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        while !self.is_called(place, self.board.number.load(Ordering::Acquire), seen) {
+        while !self.is_called(place, self.board.number.load(Ordering::Acquire), seen) && !self.is_roused() {
             std::thread::park();
         }
         rest.is_asleep.store(false, Ordering::Relaxed);

@@ -11,6 +11,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, Thread};
+use std::time::Duration;
 
 use desk::LONGEST_RANGE;
 use hall::Hall;
@@ -68,6 +69,11 @@ impl Team {
         let there = wanted.min(self.hired.load(Ordering::Relaxed) + 1);
         let is_awake = |place: &usize| !self.hall.desks[*place].rest.is_asleep.load(Ordering::Relaxed);
         1 + (1..there).take_while(is_awake).count()
+    }
+
+    /// Begins to wake those who work here, without waiting for them; they stay awake for so long. True once all of them are.
+    pub(crate) fn rouse(&self, time: Duration) -> bool {
+        self.hall.rouse(time, self.hired.load(Ordering::Relaxed))
     }
 
     /// Whether work of so many nanoseconds is the last that the workers sleep through: together with what they missed
@@ -224,10 +230,31 @@ mod tests {
         team.run_by(2, 10, &|_| {});
         assert_eq!(team.workers().len(), 1);
         let asleep = (0..10_000).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
             team.awake(2) == 1
         });
         assert!(asleep, "a worker spins for ever");
+    }
+
+    #[test]
+    fn who_is_roused_comes_without_work_and_sleeps_again() {
+        let team = Team::new(4, 1);
+        assert!(team.rouse(Duration::from_secs(60)), "nobody was hired");
+        assert_eq!(squares(&team, 4), 14);
+        let within_a_minute = |is_so: &dyn Fn() -> bool| {
+            let started = std::time::Instant::now();
+            while !is_so() && started.elapsed().as_secs() < 60 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            is_so()
+        };
+        assert!(within_a_minute(&|| team.rouse(Duration::from_secs(120))), "somebody slept on");
+        assert_eq!(team.awake(4), 4);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!((team.awake(4), squares(&team, 4)), (4, 14), "they were to stay awake for two minutes");
+        team.rouse(Duration::ZERO);
+        assert!(within_a_minute(&|| team.awake(4) == 1), "somebody is awake for ever");
+        assert_eq!(squares(&team, 4), 14);
     }
 
     #[test]
@@ -271,7 +298,7 @@ mod tests {
     fn sleeping_workers_are_woken_and_panics_come_back() {
         let team = Team::new(2, 1);
         for _ in 0..20 {
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
             assert_eq!(squares(&team, 4), 14);
         }
         let caught = catch_unwind(AssertUnwindSafe(|| team.run(4, &|i| assert_ne!(i, 2, "no"))));

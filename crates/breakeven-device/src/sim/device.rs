@@ -30,6 +30,7 @@ struct State {
     /// Submissions tried, refused ones included.
     tried: u64,
     launches: u64,
+    roused: u64,
     lost: bool,
     peak: u64,
 }
@@ -53,6 +54,11 @@ impl SimDevice {
     /// Kernels run so far.
     pub fn launches(&self) -> u64 {
         self.state().launches
+    }
+
+    /// How often it was roused.
+    pub fn roused(&self) -> u64 {
+        self.state().roused
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -222,6 +228,12 @@ impl Device for SimDevice {
         state.launches += steps.iter().filter(|s| matches!(s, SegmentStep::Launch(_))).count() as u64;
         state.submissions.push(submission);
         Ok(Ticket(state.submissions.len() as u64 - 1))
+    }
+
+    fn rouse(&self, _: Duration) -> bool {
+        let mut state = self.state();
+        state.roused += 1;
+        self.options.faults.iter().all(|fault| !matches!(fault, Fault::WakesAfter(times) if *times > state.roused))
     }
 
     fn poll(&self, ticket: Ticket) -> Status {

@@ -55,6 +55,8 @@ pub enum Fault {
     RefusesFrom(u64),
     /// The same of every second submission from this one on.
     RefusesEverySecondFrom(u64),
+    /// It sleeps until it was roused so often.
+    WakesAfter(u64),
     /// Whichever submission has a kernel of this class loses the device.
     LosesOn(Class),
     /// NaN is lost on the way to the host.
