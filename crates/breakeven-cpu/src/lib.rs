@@ -28,6 +28,7 @@ mod jit;
 mod kept;
 mod kernels;
 mod lanes;
+mod launch;
 mod memory;
 mod natives;
 mod options;
@@ -39,6 +40,7 @@ mod slots;
 mod spare;
 mod sweeps;
 mod team;
+mod together;
 mod tuned;
 mod vectors;
 

@@ -95,6 +95,11 @@ impl<'a> Slots<'a> {
         Ok(())
     }
 
+    /// Whether memory stands in more than one of them, and may be written.
+    pub fn has_twins(&self) -> bool {
+        self.0.iter().flatten().any(|slot| matches!(slot.owner, Owner::Known(_)))
+    }
+
     /// One of these slots reserves `memory`, and for writing where it is to be written.
     fn holds(&self, memory: &CpuMemory, is_written: bool) -> bool {
         let is_it = |hold: &Hold<'_>| std::ptr::eq(hold.memory(), memory) && hold.is_written() >= is_written;

@@ -17,6 +17,7 @@ mod recorded;
 mod segment;
 pub mod sim;
 mod timing;
+mod touch;
 
 pub use buffer::{Buffer, MemoryKind};
 pub use copier::Copier;
@@ -30,3 +31,4 @@ pub use pool::{Pool, PoolClass, PoolCounters, size_class};
 pub use recorded::{Activity, Clock, Recorded, Recorder, Span};
 pub use segment::{Binding, Segment, SegmentStep};
 pub use timing::Timing;
+pub use touch::{Touch, are_independent, touches};

@@ -257,8 +257,18 @@ impl Machine {
         if awake == wanted || nanoseconds >= wake_ns || team.owes(nanoseconds, wake_ns) { wanted } else { awake }
     }
 
+    /// Whether launches of so many nanoseconds end sooner where each thread takes some of them than where all share each.
+    pub fn splits_by_launches(&self, nanoseconds: &[f64]) -> bool {
+        let most = self.team.threads();
+        let threads = |nanoseconds: f64| self.parts(nanoseconds, most).min(most) as f64;
+        let (all, longest) = (nanoseconds.iter().sum::<f64>(), nanoseconds.iter().copied().fold(0.0, f64::max));
+        let one_by_one: f64 = nanoseconds.iter().map(|&ns| ns / threads(ns)).sum();
+        // No later than this, whatever their order: the last to begin may be the longest.
+        all / threads(all).min(nanoseconds.len() as f64) + longest < one_by_one
+    }
+
     /// Nanoseconds that one thread takes for `kernel`, roughly.
-    fn nanoseconds(&self, kernel: &Kernel) -> f64 {
+    pub fn nanoseconds(&self, kernel: &Kernel) -> f64 {
         let outputs = kernel.outputs();
         let elements = outputs[0].layout.shape.elements() as f64;
         let (flops, products) = match kernel {
@@ -311,7 +321,7 @@ impl Machine {
     }
 
     /// Calls `work` with ranges that together make `0..units`.
-    fn split(&self, units: usize, nanoseconds: f64, work: impl Fn(Range<usize>) + Sync) {
+    pub fn split(&self, units: usize, nanoseconds: f64, work: impl Fn(Range<usize>) + Sync) {
         self.split_by((&self.team, self.team.threads()), units, nanoseconds, work);
     }
 

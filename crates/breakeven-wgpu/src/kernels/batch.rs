@@ -1,10 +1,10 @@
 //! Launches that one dispatch carries out: they differ in data alone, and none of them sees what another writes. Between
 //! dispatches that write one buffer a GPU waits, which takes longer than a small launch itself.
 
+use breakeven_device::{Touch, are_independent, touches};
 use breakeven_ir::{Kernel, Launch, Map, Unsupported};
 
 use super::map::{self, Member};
-use super::touch::{Touch, are_independent, touches};
 use super::{Plan, Shaping, body_of, check_operands, plan};
 use crate::wgsl::{Bound, member_bytes, place};
 

@@ -15,7 +15,6 @@ mod scan;
 mod scatter;
 mod sort;
 mod tiled;
-mod touch;
 
 pub use batch::{Planned, plan_all};
 

@@ -6,7 +6,7 @@ use breakeven_ir::{Launch, Operand};
 
 /// The bytes of one operand in its slot.
 #[derive(Clone, Debug)]
-pub(super) struct Touch {
+pub struct Touch {
     slot: usize,
     write: bool,
     bytes: Range<u64>,
@@ -15,7 +15,7 @@ pub(super) struct Touch {
 }
 
 /// All that a launch touches.
-pub(super) fn touches(launch: &Launch) -> Vec<Touch> {
+pub fn touches(launch: &Launch) -> Vec<Touch> {
     let reads = launch.kernel.inputs().into_iter().zip(&launch.inputs);
     let writes = launch.kernel.outputs().into_iter().zip(&launch.outputs);
     let reads = reads.filter_map(|(o, &slot)| touch(o, slot, false));
@@ -43,7 +43,7 @@ fn touch(operand: &Operand, slot: usize, write: bool) -> Option<Touch> {
 }
 
 /// True when neither launch sees or overwrites what the other writes.
-pub(super) fn are_independent(a: &[Touch], b: &[Touch]) -> bool {
+pub fn are_independent(a: &[Touch], b: &[Touch]) -> bool {
     a.iter().all(|x| b.iter().all(|y| x.is_apart(y)))
 }
 
