@@ -212,7 +212,7 @@ mod tests {
                 let by = [const { Mutex::new(None) }; 9];
                 team.run(9, &|part| {
                     // Long enough for the others to come; one that does not is helped, as it should be.
-                    std::thread::sleep(std::time::Duration::from_micros(100));
+                    std::thread::sleep(Duration::from_micros(100));
                     *by[part].lock().expect("no part panics") = Some(std::thread::current().id());
                 });
                 by.map(|by| by.into_inner().expect("no part panics").expect("every part is done"))
