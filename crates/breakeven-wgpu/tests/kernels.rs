@@ -11,9 +11,14 @@ fn folds_are_right_at_every_length_and_view() {
     for device in devices() {
         let mut random = Random::new(11);
         for fold in folds {
-            for (outer, inner) in
-                [(&[3, 2][..], &[5][..]), (&[], &[33]), (&[5], &[3, 43]), (&[7], &[513]), (&[2], &[1025])]
-            {
+            for (outer, inner) in [
+                (&[3, 2][..], &[5][..]),
+                (&[], &[33]),
+                (&[5], &[3, 43]),
+                (&[9], &[400]),
+                (&[7], &[513]),
+                (&[2], &[1025]),
+            ] {
                 let (outer, inner) = (Shape::from(outer), Shape::from(inner));
                 check(&device, &kernels::reduce(&mut random, fold, DType::F32, &outer, &inner), &mut random, 1e-5);
             }

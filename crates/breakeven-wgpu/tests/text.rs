@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use breakeven_ir::{
-    DType, Expr, Fold, Kernel, Layout, MAPS, Map, Operand, ReduceRows, Row, RowWise, RowWiseKernel, Shape,
+    DType, Expr, Fold, Kernel, Layout, MAPS, Map, Operand, ReduceRows, Row, RowWise, RowWiseKernel, ScanRows, Shape,
 };
 use breakeven_wgpu::{Limits, WgpuBackend, WgpuOptions};
 
@@ -48,18 +48,33 @@ fn operand(shape: &[usize]) -> Operand {
     Operand::new(DType::F32, Layout::dense(shape))
 }
 
-fn reduce(fold: Fold, n: usize) -> Kernel {
+/// Of three rows, whose elements lie as `input` says.
+fn reduce_of(fold: Fold, input: Layout) -> Kernel {
     let dtype = fold.dtype(DType::F32).unwrap();
     Kernel::Reduce(ReduceRows {
         fold,
         outer: Shape::from(3),
-        inner: Shape::from(n),
+        inner: Shape::from(input.shape[1]),
         pre: Expr::identity(DType::F32),
         post: Expr::identity(dtype),
         params: vec![],
-        inputs: vec![operand(&[3, n])],
-        outs: vec![Operand::new(dtype, Layout::dense([3]))],
+        inputs: vec![Operand::new(DType::F32, input)],
+        outs: vec![Operand::new(dtype, Layout::dense([3])); fold.outputs()],
     })
+}
+
+fn reduce(fold: Fold, n: usize) -> Kernel {
+    reduce_of(fold, Layout::dense([3, n]))
+}
+
+/// Over the leading axis.
+fn across(fold: Fold, n: usize) -> Kernel {
+    reduce_of(fold, Layout::dense([n, 3]).permute(&[1, 0]))
+}
+
+fn scan(n: usize) -> Kernel {
+    let [input, out] = [operand(&[3, n]), operand(&[3, n])];
+    Kernel::Scan(ScanRows { fold: Fold::Sum, outer: Shape::from(3), length: n, exclusive: false, input, out })
 }
 
 fn row_wise(kind: RowWise, length: usize) -> Kernel {
@@ -75,16 +90,21 @@ fn row_wise(kind: RowWise, length: usize) -> Kernel {
     })
 }
 
-/// A text is a pipeline. Constants of it are how many invocations share a row, whether rows are whole quads, and, where loops are written
-/// out as cards get them, how many quads an invocation has at once.
+/// A text is a pipeline. Constants of it are whether a row is one element, whether rows are whole quads, how many of these an invocation of
+/// a norm holds, and whether rows are so short, or lie so, that each is one invocation's.
 #[test]
 fn five_hundred_lengths_share_few_texts() {
     type Of = fn(usize) -> Kernel;
-    let kinds: [(&str, [usize; 2], Of); 4] = [
-        ("sum", [11, 18], |n| reduce(Fold::Sum, n)),
-        ("argmax", [11, 18], |n| reduce(Fold::ArgMax, n)),
-        ("softmax", [12, 15], |n| row_wise(RowWise::Softmax, n)),
-        ("layer_norm", [12, 15], |n| row_wise(RowWise::LayerNorm { epsilon: 1e-5 }, n)),
+    let kinds: [(&str, [usize; 2], Of); 9] = [
+        ("sum", [5, 5], |n| reduce(Fold::Sum, n)),
+        ("argmax", [5, 5], |n| reduce(Fold::ArgMax, n)),
+        ("var_mean", [5, 5], |n| reduce(Fold::Moments, n)),
+        ("sum across", [3, 4], |n| across(Fold::Sum, n)),
+        ("argmax across", [3, 4], |n| across(Fold::ArgMax, n)),
+        ("softmax", [5, 5], |n| row_wise(RowWise::Softmax, n)),
+        ("layer_norm", [5, 5], |n| row_wise(RowWise::LayerNorm { epsilon: 1e-5 }, n)),
+        ("rms_norm", [5, 5], |n| row_wise(RowWise::RmsNorm { epsilon: 1e-5 }, n)),
+        ("cumsum", [3, 3], scan),
     ];
     for (column, terse) in [true, false].into_iter().enumerate() {
         let backend = WgpuBackend::new(WgpuOptions { terse: Some(terse), ..common::options(Limits::Adapter) });

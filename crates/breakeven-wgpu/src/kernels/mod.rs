@@ -13,6 +13,7 @@ mod row_wise;
 mod rows;
 mod scan;
 mod scatter;
+mod share;
 mod sort;
 mod tiled;
 

@@ -4,11 +4,12 @@ use std::fmt::Write;
 
 use breakeven_ir::{Body, DType, RowWise, RowWiseKernel, Unsupported};
 
-use super::rows::{Rows, lanes, quads, tree, types};
+use super::rows::{Rows, types};
+use super::share::{Share, lanes, most_quads, quads};
 use super::{Dispatch, Plan, body_of, long_rows, pack, quad_output};
 use crate::wgsl::{GROUP, Shader, Tensor, bind, function};
 
-/// Quads of a row that one invocation holds; longer rows are read again.
+/// Most quads of a row that one invocation holds; longer rows are read again.
 const MOST_HELD: usize = 16;
 
 /// The larger one; of NaN and a number either.
@@ -48,7 +49,8 @@ pub(super) fn plan(
     if long_rows::has(k) {
         return long_rows::plan(plan, k, inputs, out);
     }
-    let lanes = lanes(k.length, quads(k.length, inputs.len()));
+    let operands = inputs.len();
+    let lanes = lanes(k.length, quads(k.length, operands));
     if k.length.div_ceil(4 * lanes as usize) > MOST_ITERATIONS {
         return Err(Unsupported(format!("a row of {} elements is longer than one workgroup works on", k.length)));
     }
@@ -59,28 +61,36 @@ pub(super) fn plan(
     let mut shader = Shader::default();
     shader.arg("rows", count as u32);
     shader.arg("length", k.length as u32);
+    let held = held(k.length, lanes, operands).filter(|held| *held == 1 || !plan.is_terse);
+    let share = share(&mut shader, lanes, held, plan.is_terse);
     let (bound, accesses) = bind(&mut shader, &rows.wants(rows.tensors().len() - 1));
     let last = accesses.len() - 1;
     accesses.iter().enumerate().for_each(|(t, access)| rows.functions(&mut shader, t, access, t == last));
-    let main =
-        Writer { k, rows: &rows, lanes, held: held(k.length, lanes, plan.is_terse) }.main(&mut shader, &pre, &post);
+    let main = Writer { k, rows: &rows, share: &share, held }.main(&mut shader, &pre, &post);
     let (text, args) = shader.finish(&main);
     plan.dispatches.push(Dispatch { text, args, bound, groups: count.div_ceil(u64::from(GROUP / lanes)), members: 1 });
     pack(plan, words, out);
     Ok(())
 }
 
-/// Quads that each invocation holds; `None` for a row that does not fit.
-fn held(length: usize, lanes: u32, is_terse: bool) -> Option<usize> {
-    let most = if is_terse { 1 } else { MOST_HELD };
+/// Quads that each invocation holds, of which there is a text for each number: some may lie behind the end of its row. `None` for a row
+/// that does not fit.
+fn held(length: usize, lanes: u32, operands: usize) -> Option<usize> {
     let quads = length.div_ceil(4 * lanes as usize).next_power_of_two();
-    (quads <= most).then_some(quads)
+    let held = if quads == 1 { 1 } else { quads.max(most_quads(operands)) };
+    (held <= MOST_HELD).then_some(held)
+}
+
+/// Rows of which each invocation has more than the usual number of quads are shared by whole workgroups.
+fn share(shader: &mut Shader, lanes: u32, held: Option<usize>, is_terse: bool) -> Share {
+    let is_group = lanes == GROUP && !is_terse && held.is_none_or(|held| held > most_quads(1));
+    if is_group { Share::of_group() } else { Share::new(shader, lanes, is_terse) }
 }
 
 struct Writer<'a> {
     k: &'a RowWiseKernel,
     rows: &'a Rows,
-    lanes: u32,
+    share: &'a Share,
     held: Option<usize>,
 }
 
@@ -91,16 +101,13 @@ impl Writer<'_> {
         let tensors = self.rows.tensors();
         function(shader, "pre", self.k.pre.args(), pre, pre_params);
         function(shader, "post", self.k.post.args(), post, post_params);
-        let lanes = self.lanes;
-        let mut main = format!(
-            "let row = group * {}u + lid / {lanes}u;\nlet lane = lid % {lanes}u;\nlet is_row = row < args.rows;\n\
-             let o = min(row, args.rows - 1u);\nlet length = select(0u, args.length, is_row);\n",
-            GROUP / lanes
-        );
+        let mut main = self.share.place("row");
+        main += "let o = min(row, args.rows - 1u);\nlet length = select(0u, args.length, is_row);\n";
         debug_assert_eq!(types(&tensors[..args]), self.k.pre.args());
+        let lanes = &self.share.lanes;
         if let Some(quads) = self.held {
             for q in 0..quads {
-                writeln!(main, "var h{q} = vec4<f32>();\n{{\nlet i = ({q}u * {lanes}u + lane) * 4u;\nif i < length {{")
+                writeln!(main, "var h{q} = vec4<f32>();\n{{\nlet i = ({q}u * {lanes} + lane) * 4u;\nif i < length {{")
                     .expect("strings take text");
                 self.load(&mut main, &format!("h{q}"));
                 main += "}\n}\n";
@@ -130,24 +137,24 @@ impl Writer<'_> {
     /// Writes `step` for each quad `x` of the row, with `m` true where an element is one of the row's. `step` may change
     /// `x`, which later passes see only where the row is held.
     fn each(&self, main: &mut String, step: &str) {
-        let lanes = self.lanes;
         let mask = if self.is_whole() {
             "let m = vec4<bool>(true);\n"
         } else {
             "let m = vec4<bool>(true, i + 1u < length, i + 2u < length, i + 3u < length);\n"
         };
         if let Some(quads) = self.held {
+            let lanes = &self.share.lanes;
             for q in 0..quads {
                 write!(
                     main,
-                    "{{\nlet i = ({q}u * {lanes}u + lane) * 4u;\nif i < length {{\n{mask}var x = h{q};\n{step}h{q} = x;\n}}\n}}\n"
+                    "{{\nlet i = ({q}u * {lanes} + lane) * 4u;\nif i < length {{\n{mask}var x = h{q};\n{step}h{q} = x;\n}}\n}}\n"
                 )
                 .expect("strings take text");
             }
             return;
         }
-        let stride = 4 * lanes;
-        write!(main, "for (var i = lane * 4u; i < length; i += {stride}u) {{\n{mask}var x = vec4<f32>();\n")
+        let span = &self.share.span;
+        write!(main, "for (var i = lane * 4u; i < length; i += {span}) {{\n{mask}var x = vec4<f32>();\n")
             .expect("strings take text");
         self.load(main, "x");
         writeln!(main, "{step}}}").expect("strings take text");
@@ -174,7 +181,7 @@ impl Writer<'_> {
 
     fn sum_tree(&self, shader: &mut Shader) {
         shader.function("f_plus", "fn f_plus(a: f32, b: f32) -> f32 { return a + b; }\n");
-        tree(shader, "sum", "f32", "f_plus", self.lanes);
+        self.share.tree(shader, "sum", "f32", "f_plus");
     }
 
     /// NaN need not survive the search for the largest element: it makes the sum NaN, and with it the whole row.
@@ -182,7 +189,7 @@ impl Writer<'_> {
         shader.function("f_most", MOST);
         decay(shader);
         shader.define(breakeven_ir::Prim::Ln);
-        tree(shader, "max", "f32", "f_most", self.lanes);
+        self.share.tree(shader, "max", "f32", "f_most");
         self.sum_tree(shader);
         *main += "let low = f_bits(0xff800000u);\nvar tops = vec4<f32>(low);\n";
         let seen = if self.is_whole() { "x" } else { "select(vec4<f32>(low), x, m)" };
@@ -210,7 +217,7 @@ impl Writer<'_> {
         let text = "fn f_scale(most: f32) -> f32 {\n    let e = (bitcast<u32>(most) >> 23u) & 255u;\n    \
             return select(1.0, bitcast<f32>((254u - min(e, 253u)) << 23u), e > 180u && e < 255u);\n}\n";
         shader.function("f_scale", text);
-        tree(shader, "most", "f32", "f_most", self.lanes);
+        self.share.tree(shader, "most", "f32", "f_most");
         *main += "let scale = f_scale(tree_most(lid, max(max(most.x, most.y), max(most.z, most.w))));\n";
     }
 

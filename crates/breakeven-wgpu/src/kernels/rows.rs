@@ -4,20 +4,7 @@ use std::fmt::Write;
 
 use breakeven_ir::DType;
 
-use crate::wgsl::{Access, GROUP, Shader, Tensor, Walk, Width, type_name};
-
-/// Quads that one invocation takes of a row of `length` elements of each of some operands: where rows are long enough,
-/// several loads are under way at once, and few invocations have to wait for each other.
-pub(super) fn quads(length: usize, operands: usize) -> usize {
-    (length / 32).clamp(1, 4).div_ceil(operands.max(1))
-}
-
-/// Invocations that share a row of `length` elements, of which each takes `quads` quads. Short rows share a workgroup, so
-/// that none of its invocations idle.
-pub(super) fn lanes(length: usize, quads: usize) -> u32 {
-    let wanted = length.div_ceil(4 * quads).next_power_of_two();
-    wanted.clamp(8, GROUP as usize) as u32
-}
+use crate::wgsl::{Access, Shader, Tensor, Walk, Width, type_name};
 
 /// How a quad of a row finds its elements in an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,28 +138,6 @@ fn reach(outer: &Walk, inner: &Walk, length: usize, t: usize, tensor: &Tensor) -
         && tensor.is_aligned()
         && outer.strides[t].iter().all(|s| s % 4 == 0);
     if quads { Reach::Quad } else { Reach::Each }
-}
-
-/// Writes `fn tree_{name}(lid: u32, v: kind) -> kind`: `join` over the invocations that share a row, in two levels, so
-/// that there are few barriers and few invocations at work: some join one column each, then one joins the columns.
-pub(super) fn tree(shader: &mut Shader, name: &str, kind: &str, join: &str, lanes: u32) {
-    shader.shared(&format!("part_{name}"), &format!("array<{kind}, {GROUP}>"));
-    let columns = 1 << lanes.ilog2().div_ceil(2);
-    let part = format!("part_{name}");
-    let level = |workers: u32, step: u32, end: u32| {
-        format!(
-            "    if lane < {workers}u {{\n        var r = {part}[lid];\n        \
-             for (var c = {step}u; c < {end}u; c += {step}u) {{ r = {join}(r, {part}[lid + c]); }}\n        \
-             {part}[lid] = r;\n    }}\n    workgroupBarrier();\n"
-        )
-    };
-    let text = format!(
-        "fn tree_{name}(lid: u32, v: {kind}) -> {kind} {{\n    {part}[lid] = v;\n    workgroupBarrier();\n    \
-         let lane = lid % {lanes}u;\n{}{}    let all = {part}[lid - lane];\n    workgroupBarrier();\n    return all;\n}}\n",
-        level(columns, columns, lanes),
-        level(1, 1, columns)
-    );
-    shader.function(&format!("tree_{name}"), text);
 }
 
 /// Types of operands, in order.

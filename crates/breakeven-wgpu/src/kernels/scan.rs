@@ -6,7 +6,8 @@ use std::fmt::Write;
 use breakeven_ir::{DType, Expr, ExprBuilder, Fold, ReduceRows, ScanRows, Shape, Unsupported};
 
 use super::reduce::{algebra::joining, chunks};
-use super::rows::{Rows, lanes};
+use super::rows::Rows;
+use super::share::{Share, lanes};
 use super::{Dispatch, Plan, pack, word_output};
 use crate::wgsl::{GROUP, Shader, Tensor, bind, cast, wrapped};
 
@@ -91,6 +92,8 @@ impl Scan {
         shader.arg("chunk", chunk as u32);
         shader.arg("tiles", chunk.div_ceil(tile) as u32);
         shader.arg("length", self.length as u32);
+        let is_group = before.is_some() && lanes == GROUP;
+        let share = if is_group { Share::of_group() } else { Share::new(&mut shader, lanes, true) };
         let mut wants = rows.wants(1);
         wants.extend(before.map(|tensor| (tensor, false, false)));
         let (bound, accesses) = bind(&mut shader, &wants);
@@ -100,25 +103,25 @@ impl Scan {
             shader.arg("before", access.offset as u32);
             access.load(&mut shader, "before");
         }
-        let main = self.main(&mut shader, &rows, dtype, lanes, before.is_some());
+        let main = self.main(&mut shader, (&rows, &share), dtype, before.is_some());
         let (text, args) = shader.finish(&main);
         Dispatch { text, args, bound, groups: count.div_ceil(u64::from(GROUP / lanes)), members: 1 }
     }
 
     /// The chunk tile by tile. A lane folds its quad; the lanes' totals are folded in shared memory; `so_far` is what comes
     /// before the tile. All of a workgroup go round as often, since they meet at barriers.
-    fn main(&self, shader: &mut Shader, rows: &Rows, dtype: DType, lanes: u32, goes_on: bool) -> String {
+    fn main(&self, shader: &mut Shader, (rows, share): (&Rows, &Share), dtype: DType, goes_on: bool) -> String {
         let wide = computed(dtype);
         let kind = joining(shader, self.fold, wide);
-        lane_totals(shader, kind, lanes);
+        lane_totals(shader, share, kind);
+        let lanes = &share.lanes;
         let start = if goes_on { "before(args.before + min(r, args.rows - 1u))" } else { "f_unit()" };
         let mut main = format!(
-            "let r = group * {per}u + lid / {lanes}u;\nlet lane = lid % {lanes}u;\nlet is_row = r < args.rows;\n\
-             let o = min(r, args.rows - 1u) / args.chunks;\nlet first = (min(r, args.rows - 1u) % args.chunks) * args.chunk;\n\
+            "{}let o = min(r, args.rows - 1u) / args.chunks;\nlet first = (min(r, args.rows - 1u) % args.chunks) * args.chunk;\n\
              let stop = select(0u, min(first + args.chunk, args.length), is_row);\nvar so_far = {start};\n\
              for (var tile = 0u; tile < args.tiles; tile += 1u) {{\n\
-             let at = first + (tile * {lanes}u + lane) * 4u;\nlet i = select(first, at, at < stop);\n",
-            per = GROUP / lanes
+             let at = first + (tile * {lanes} + lane) * 4u;\nlet i = select(first, at, at < stop);\n",
+            share.place("r")
         );
         rows.fetch(&mut main, 0);
         for l in 0..4 {
@@ -128,13 +131,9 @@ impl Scan {
             writeln!(main, "let p{l} = {folded};").expect("strings take text");
         }
         main += "part_lanes[lid] = p3;\nlane_totals(lid, lane);\n";
-        write!(
-            main,
-            "var before_me = so_far;\nif lane > 0u {{ before_me = f_join(so_far, part_lanes[lid - 1u]); }}\n\
-             so_far = f_join(so_far, part_lanes[lid - lane + {}u]);\nworkgroupBarrier();\nif at < stop {{\n",
-            lanes - 1
-        )
-        .expect("strings take text");
+        main += "var before_me = so_far;\nif lane > 0u { before_me = f_join(so_far, part_lanes[lid - 1u]); }\n";
+        writeln!(main, "so_far = f_join(so_far, part_lanes[lid - lane + {lanes} - 1u]);").expect("strings take text");
+        main += "workgroupBarrier();\nif at < stop {\n";
         for l in 0..4 {
             let seen = match (self.exclusive, l) {
                 (true, 0) => "before_me".to_owned(),
@@ -162,13 +161,14 @@ fn converted(shader: &mut Shader, x: &str, from: DType, to: DType) -> String {
 }
 
 /// Writes `lane_totals(lid, lane)`: each of `part_lanes` becomes the fold of itself and those before it in its row.
-fn lane_totals(shader: &mut Shader, kind: &str, lanes: u32) {
+fn lane_totals(shader: &mut Shader, share: &Share, kind: &str) {
     shader.shared("part_lanes", &format!("array<{kind}, {GROUP}>"));
     let text = format!(
         "fn lane_totals(lid: u32, lane: u32) {{\n    workgroupBarrier();\n    \
-         for (var d = 1u; d < {lanes}u; d = d * 2u) {{\n        var v = part_lanes[lid];\n        \
+         for (var d = 1u; d < {}; d = d * 2u) {{\n        var v = part_lanes[lid];\n        \
          if lane >= d {{ v = f_join(part_lanes[lid - d], v); }}\n        workgroupBarrier();\n        \
-         part_lanes[lid] = v;\n        workgroupBarrier();\n    }}\n}}\n"
+         part_lanes[lid] = v;\n        workgroupBarrier();\n    }}\n}}\n",
+        share.lanes
     );
     shader.function("lane_totals", text);
 }

@@ -112,7 +112,7 @@ pub(crate) fn measure_while(
 fn classes(bench: &Bench<'_>, profile: &DeviceProfile) -> Result<BTreeMap<String, ClassCurves>, DeviceError> {
     let pass = |effort: Effort| -> Result<BTreeMap<String, ClassCurves>, DeviceError> {
         let bench = Bench { effort, ..*bench };
-        let one = |probe| Ok((class_name(probe.class).to_owned(), class(&bench, profile, probe)?));
+        let one = |probe: &Probe| Ok((class_name(probe.class).to_owned(), class(&bench, profile, probe)?));
         kernels::PROBES.iter().map(one).collect()
     };
     if !bench.device.caps().host_memory {

@@ -22,11 +22,13 @@ pub(super) fn dispatch(stage: &Stage<'_>, is_terse: bool) -> Dispatch {
         format!("{}{fold}{finish}", start(stage))
     } else {
         shader.shared("slices", &format!("array<{}, {GROUP}>", algebra.kind));
+        shader.arg("columns", columns);
+        shader.arg("column_bits", columns.ilog2());
+        shader.arg("slice_bits", stage.slices.ilog2());
         format!(
-            "{}{}{fold}{}if is_row && slice == 0u {{\na = slices[lid];\n{finish}}}\n",
-            sliced_start(columns),
-            slice(stage),
-            joined(columns)
+            "{SLICED_START}{}{SLICE}{fold}{}if is_row && slice == 0u {{\na = slices[lid];\n{finish}}}\n",
+            place(stage),
+            joined()
         )
     };
     let (text, args) = shader.finish(&main);
@@ -36,7 +38,7 @@ pub(super) fn dispatch(stage: &Stage<'_>, is_terse: bool) -> Dispatch {
 /// Writes the loops that fold the elements from `first` to `last` into `a`.
 fn fold(stage: &Stage<'_>, is_terse: bool) -> String {
     let step = algebra::add(stage, "part", "f_value(o, i)", "i");
-    let is_long = stage.chunk.min(stage.length) / stage.slices >= BLOCK as usize;
+    let is_long = stage.slices > 1 || stage.chunk.min(stage.length) >= BLOCK as usize;
     format!(
         "var a = f_unit();\nfor (var b = first; b < last; b += {BLOCK}u) {{\nvar part = f_unit();\n\
          let stop = min(b + {BLOCK}u, last);\nvar i = b;\n{}\
@@ -71,28 +73,18 @@ fn place(stage: &Stage<'_>) -> &'static str {
     }
 }
 
-/// Which row, where several invocations that are `columns` apart share one. None returns before the others have met.
-fn sliced_start(columns: u32) -> String {
-    format!(
-        "let slice = lid / {columns}u;\nlet at = group * {columns}u + lid % {columns}u;\nlet is_row = at < args.rows;\n\
-         let n = min(at, args.rows - 1u);\n"
-    )
-}
+/// Which row, where several invocations that are `columns` apart share one; how many do is data. None returns before the others have met.
+const SLICED_START: &str = "let slice = lid >> args.column_bits;\n\
+    let at = group * args.columns + (lid & (args.columns - 1u));\nlet is_row = at < args.rows;\nlet n = min(at, args.rows - 1u);\n";
 
 /// Which part of it.
-fn slice(stage: &Stage<'_>) -> String {
-    let slices = stage.slices;
-    format!(
-        "{}let each = (whole.y - whole.x + {slices}u - 1u) / {slices}u;\nlet first = min(whole.x + slice * each, whole.y);\n\
-         let last = select(first, min(first + each, whole.y), is_row);\n",
-        place(stage)
-    )
-}
+const SLICE: &str = "let each = (whole.y - whole.x + (1u << args.slice_bits) - 1u) >> args.slice_bits;\n\
+    let first = min(whole.x + slice * each, whole.y);\nlet last = select(first, min(first + each, whole.y), is_row);\n";
 
 /// Writes how the slices of each row join, halves at a time, in the first of them.
-fn joined(columns: u32) -> String {
+fn joined() -> String {
     format!(
-        "slices[lid] = a;\nworkgroupBarrier();\nfor (var half = {}u; half >= {columns}u; half /= 2u) {{\n\
+        "slices[lid] = a;\nworkgroupBarrier();\nfor (var half = {}u; half >= args.columns; half /= 2u) {{\n\
          if lid < half {{ slices[lid] = f_join(slices[lid], slices[lid + half]); }}\nworkgroupBarrier();\n}}\n",
         GROUP / 2
     )

@@ -160,7 +160,7 @@ impl Stage<'_> {
             (true, false) => columns::dispatch(self, plan.is_terse),
             (true, true) => moments::columns(self),
             (false, false) => lanes::dispatch(self, plan.is_terse),
-            (false, true) => moments::lanes(self),
+            (false, true) => moments::lanes(self, plan.is_terse),
         };
         plan.dispatches.push(dispatch);
     }

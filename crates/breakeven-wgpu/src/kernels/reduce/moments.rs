@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::super::Dispatch;
-use super::super::rows::{lanes as lanes_of, quads, tree};
+use super::super::share::{Share, lanes as lanes_of, quads};
 use super::{Stage, algebra};
 use crate::wgsl::{GROUP, Shader};
 
@@ -19,19 +19,20 @@ fn results(stage: &Stage<'_>) -> String {
     stage.finish(&fields, &["centre".to_owned(), "(held / count)".to_owned()])
 }
 
-pub(super) fn lanes(stage: &Stage<'_>) -> Dispatch {
+pub(super) fn lanes(stage: &Stage<'_>, is_terse: bool) -> Dispatch {
     let length = stage.chunk.min(stage.length);
     let lanes = lanes_of(length, quads(length, stage.rows.tensors().len()));
     let mut shader = Shader::default();
     let bound = stage.begin(&mut shader);
+    let share = super::lanes::share(stage, &mut shader, lanes, is_terse);
     shader.function("f_plus", "fn f_plus(a: f32, b: f32) -> f32 { return a + b; }\n");
-    tree(&mut shader, "sum", "f32", "f_plus", lanes);
-    let mut main = super::lanes::start(stage, lanes);
+    share.tree(&mut shader, "sum", "f32", "f_plus");
+    let mut main = super::lanes::start(stage, &share);
     main += "let count = f32(last - first);\nvar total = vec4<f32>();\n";
-    each(stage, &mut main, lanes, "total += select(vec4<f32>(), x, m);\n");
+    each(stage, &mut main, &share, "total += select(vec4<f32>(), x, m);\n");
     main += "let mean = tree_sum(lid, (total.x + total.y) + (total.z + total.w)) / count;\n\
         var distance = vec4<f32>();\nvar square4 = vec4<f32>();\n";
-    each(stage, &mut main, lanes, "let d = select(vec4<f32>(), x - mean, m);\ndistance += d;\nsquare4 += d * d;\n");
+    each(stage, &mut main, &share, "let d = select(vec4<f32>(), x - mean, m);\ndistance += d;\nsquare4 += d * d;\n");
     main += "let off = tree_sum(lid, (distance.x + distance.y) + (distance.z + distance.w));\n\
         let squares = tree_sum(lid, (square4.x + square4.y) + (square4.z + square4.w));\n";
     write!(main, "if is_row && lane == 0u {{\n{RESULT}{}}}\n", results(stage)).expect("strings take text");
@@ -39,11 +40,11 @@ pub(super) fn lanes(stage: &Stage<'_>) -> Dispatch {
     Dispatch { text, args, bound, groups: stage.count().div_ceil(u64::from(GROUP / lanes)), members: 1 }
 }
 
-fn each(stage: &Stage<'_>, main: &mut String, lanes: u32, step: &str) {
+fn each(stage: &Stage<'_>, main: &mut String, share: &Share, step: &str) {
     if stage.length == 0 {
         return;
     }
-    writeln!(main, "for (var i = first + lane * 4u; i < stop; i += {}u) {{", 4 * lanes).expect("strings take text");
+    writeln!(main, "for (var i = first + lane * 4u; i < stop; i += {}) {{", share.span).expect("strings take text");
     let count = stage.rows.tensors().len();
     (0..count).for_each(|t| stage.rows.fetch(main, t));
     let lane = |l: usize| {
