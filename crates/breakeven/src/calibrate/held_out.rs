@@ -61,7 +61,7 @@ fn of_maps_and_convolutions(bench: &Bench<'_>) -> DeviceProfile {
     bench.device.tune(bench.effort.largest_bytes as u64).unwrap();
     overheads(bench, &mut profile).unwrap();
     for probe in kernels::PROBES.iter().filter(|probe| matches!(probe.class, Class::Map | Class::Conv)) {
-        let curves = class(bench, profile.dispatch.seconds, probe).unwrap();
+        let curves = class(bench, &profile, probe).unwrap();
         profile.classes.insert(class_name(probe.class).to_owned(), curves);
     }
     profile
