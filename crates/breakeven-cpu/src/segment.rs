@@ -96,11 +96,8 @@ impl CpuSegment {
         let (mut steps, mut group) = (Vec::new(), Group::default());
         for step in &segment.steps {
             if let SegmentStep::Launch(launch) = step {
-                let compiled = CpuLaunch::new(machine, launch)?;
-                if !group.takes(&compiled, launch) {
-                    steps.extend(group.end());
-                }
-                group.add(compiled, launch, machine.nanoseconds(&launch.kernel));
+                let nanoseconds = machine.nanoseconds(&launch.kernel);
+                steps.extend(group.add(CpuLaunch::new(machine, launch)?, launch, nanoseconds));
             } else {
                 steps.extend(group.end());
                 steps.extend(Step::of(step));
@@ -153,14 +150,23 @@ impl CpuSegment {
         let mut timing = Timing { kernel: Some(Duration::ZERO), ..Timing::default() };
         let mut at = 0;
         for step in &self.steps {
-            let start = machine.store.now();
-            step.run(machine, bound)?;
-            let end = machine.store.now();
-            *step.part(&mut timing) += end.saturating_sub(start);
-            let (activity, bytes) = step.activity(bound);
-            let steps = (at..at + step.count()).collect();
-            recorder.write(Span { activity, steps, bytes, start, end, clock: Clock::Host });
-            at += step.count();
+            let mut timed = |count: usize, run: &dyn Fn() -> Result<()>| -> Result<()> {
+                let start = machine.store.now();
+                run()?;
+                let end = machine.store.now();
+                *step.part(&mut timing) += end.saturating_sub(start);
+                let (activity, bytes) = step.activity(bound);
+                let steps = (at..at + count).collect();
+                recorder.write(Span { activity, steps, bytes, start, end, clock: Clock::Host });
+                at += count;
+                Ok(())
+            };
+            match step {
+                Step::Together(group) if !group.is_side_by_side(machine, bound) => {
+                    group.launches.iter().try_for_each(|launch| timed(1, &|| launch.run(machine, bound)))?;
+                }
+                step => timed(step.count(), &|| step.run(machine, bound))?,
+            }
         }
         Ok(timing)
     }

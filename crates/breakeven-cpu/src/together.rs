@@ -1,9 +1,7 @@
 //! Launches side by side: those that follow each other and of which none sees what another writes, one on each thread. Each alone may be
 //! too short to be worth sharing, and a thread that goes from one to the next has more of them in reach than its cache holds.
 
-use std::sync::{Mutex, PoisonError};
-
-use breakeven_device::{DeviceError, Result, Touch, are_independent, touches};
+use breakeven_device::{Result, Touch, are_independent, touches};
 use breakeven_ir::Launch;
 
 use crate::kernels::{Bound as Operands, Compiled, Machine};
@@ -24,29 +22,30 @@ pub(crate) struct Group {
 /// Independent launches.
 #[derive(Debug)]
 pub(crate) struct Together {
-    launches: Vec<CpuLaunch>,
+    pub launches: Vec<CpuLaunch>,
     /// What one thread would take for each.
     nanoseconds: Vec<f64>,
+    all: f64,
 }
 
 impl Group {
-    /// Whether the launch may run beside all that are here.
-    pub fn takes(&self, launch: &CpuLaunch, of: &Launch) -> bool {
-        let is_free = |launch: &CpuLaunch| {
-            // What is packed for later, and users' own code, is done in order.
-            launch.kernel.keeps().is_none() && !matches!(launch.kernel, Compiled::Custom(_))
-        };
+    /// The step that runs what is here, if anything is and the launch cannot join it. The launch is in the next group, or in this.
+    pub fn add(&mut self, launch: CpuLaunch, of: &Launch, nanoseconds: f64) -> Option<Step> {
         let touched = touches(of);
-        self.launches.len() < MOST
-            && is_free(launch)
-            && self.launches.iter().all(is_free)
-            && self.touches.iter().all(|others| are_independent(others, &touched))
+        let ended = if self.takes(&launch, &touched) { None } else { self.end() };
+        self.launches.push(launch);
+        self.touches.push(touched);
+        self.nanoseconds.push(nanoseconds);
+        ended
     }
 
-    pub fn add(&mut self, launch: CpuLaunch, of: &Launch, nanoseconds: f64) {
-        self.launches.push(launch);
-        self.touches.push(touches(of));
-        self.nanoseconds.push(nanoseconds);
+    /// Whether the launch may run beside all that are here. Several may write parts of one buffer, and what any of them reads nobody
+    /// writes: kernels load whole registers, of which some elements are another's.
+    fn takes(&self, launch: &CpuLaunch, touched: &[Touch]) -> bool {
+        self.launches.len() < MOST
+            && self.launches.iter().chain([launch]).all(is_free)
+            && !self.launches.iter().any(|other| sees(launch, other) || sees(other, launch))
+            && self.touches.iter().all(|others| are_independent(others, touched))
     }
 
     /// The step that runs what is here, if anything is; the next group begins.
@@ -55,8 +54,20 @@ impl Group {
         if launches.len() < 2 {
             return launches.pop().map(|launch| Step::Launch(Box::new(launch)));
         }
-        Some(Step::Together(Box::new(Together { launches, nanoseconds })))
+        let all = nanoseconds.iter().sum();
+        Some(Step::Together(Box::new(Together { launches, nanoseconds, all })))
     }
+}
+
+/// What is packed for later, and users' own code, is done in order.
+fn is_free(launch: &CpuLaunch) -> bool {
+    launch.kernel.keeps().is_none() && !matches!(launch.kernel, Compiled::Custom(_))
+}
+
+/// Whether one reads a slot that another writes.
+fn sees(one: &CpuLaunch, other: &CpuLaunch) -> bool {
+    let writes = |slot: usize| other.slots().any(|(written, is_written)| is_written && written == slot);
+    one.slots().any(|(slot, is_written)| !is_written && writes(slot))
 }
 
 impl Together {
@@ -69,9 +80,13 @@ impl Together {
         self.launches.iter().flat_map(CpuLaunch::slots)
     }
 
-    /// One after the other, all threads at each, unless it is faster by far that each thread has launches of its own.
+    /// Whether it is faster that each thread has launches of its own than that all threads work at each, and may be done.
+    pub fn is_side_by_side(&self, machine: &Machine, bound: &Bound<'_>) -> bool {
+        machine.splits_by_launches(&self.nanoseconds, self.all) && !bound.memory.has_twins()
+    }
+
     pub fn run(&self, machine: &Machine, bound: &Bound<'_>) -> Result<()> {
-        if machine.splits_by_launches(&self.nanoseconds) && !bound.memory.has_twins() {
+        if self.is_side_by_side(machine, bound) {
             return self.run_side_by_side(machine, bound);
         }
         self.launches.iter().try_for_each(|launch| launch.run(machine, bound))
@@ -84,18 +99,14 @@ impl Together {
         let placed = placed.collect::<Result<Vec<_>>>()?;
         let pairs = placed.iter().zip(&self.launches);
         let operands: Vec<Operands<'_>> = pairs.map(|(at, launch)| Operands::new(at, launch.inputs, None)).collect();
-        let failed: Mutex<Option<DeviceError>> = Mutex::default();
-        machine.split(self.count(), self.nanoseconds.iter().sum(), |some| {
-            for at in some {
-                // SAFETY: operands were placed as for a launch alone, and live until all are done. What a launch writes no other
-                // sees: neither in its slot, nor in memory that stands in two of them, of which there is none.
-                let run = unsafe { self.launches[at].kernel.run(machine, operands[at]) };
-                if let Err(error) = run {
-                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                }
-            }
+        machine.one_by_one(self.count(), self.all, |at| {
+            // SAFETY: operands were placed as for a launch alone, and live until all are done. What a launch reads no other writes,
+            // and what several write are different elements: neither in one slot, nor in memory that stands in two of them, of which
+            // there is none.
+            let run = unsafe { self.launches[at].kernel.run(machine, operands[at]) };
+            run.expect("nothing but a custom operation fails, and none is here");
         });
-        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+        Ok(())
     }
 }
 
@@ -113,7 +124,7 @@ mod tests {
         let options = CpuOptions { tuning: Tuning { part_ns: 10e3, ..Tuning::default() }, ..CpuOptions::default() };
         let natives = Natives::new(isa).expect("it is available");
         let machine = Machine::new((isa, natives), Team::new(16, 1000), &options);
-        let splits = |nanoseconds: &[f64]| machine.splits_by_launches(nanoseconds);
+        let splits = |nanoseconds: &[f64]| machine.splits_by_launches(nanoseconds, nanoseconds.iter().sum());
         assert!(splits(&[26e3; 20]), "two threads each, or sixteen");
         assert!(splits(&[3e3; 20]), "one thread each, or six");
         assert!(!splits(&[100.0; 20]), "all are too little for two threads");

@@ -5,9 +5,7 @@ mod common;
 use std::time::Duration;
 
 use breakeven_cpu::{CpuDevice, CpuOptions, Tuning};
-use breakeven_device::{
-    Binding, Buffer, Deadline, Device, HostBytes, Lane, MemoryKind, ReadCell, Recorder, Segment, SegmentStep,
-};
+use breakeven_device::{Binding, Buffer, Deadline, Device, Lane, MemoryKind, ReadCell, Recorder, Segment, SegmentStep};
 use breakeven_ir::{DType, Expr, Kernel, Launch, Layout, Map, Operand, Row};
 
 /// Additions, and elements of each.
@@ -48,7 +46,7 @@ fn read(device: &CpuDevice, buffer: &Buffer) -> Vec<f32> {
     let prepared = device.prepare(&Segment { steps }).expect("a download");
     let binding = Binding { buffers: vec![buffer.clone()], reads: vec![cell.clone()], ..Binding::default() };
     device.submit(&prepared, binding, Lane::CopyOut, &[]).expect("it is read");
-    let bytes: HostBytes = cell.take().expect("filled when done").into();
+    let bytes = cell.take().expect("filled when done");
     bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().expect("four"))).collect()
 }
 

@@ -32,7 +32,7 @@ fn touch(operand: &Operand, slot: usize, write: bool) -> Option<Touch> {
     let width = operand.dtype.bytes() as u64;
     let bytes = low as u64 * width..(high as u64 + 1) * width;
     if write && width < 4 {
-        // Bytes are written as whole words, whose other bytes are read and written back.
+        // A GPU writes bytes as whole words, whose other bytes are read and written back.
         let bytes = bytes.start / 4 * 4..bytes.end.next_multiple_of(4);
         return Some(Touch { slot, write, axes: vec![(bytes.end - bytes.start, 1)], bytes });
     }

@@ -194,8 +194,7 @@ impl Contest {
     pub fn try_other(&mut self) {
         let other = self.leader.other();
         *self.of_mut(other) = Seen::new(self.of(other).typical);
-        self.trial = Some(Trial::default());
-        self.rousings = 0;
+        (self.trial, self.rousings) = (Some(Trial::default()), 0);
     }
 
     /// Whether runs of a trial are still to be begun.
@@ -211,10 +210,13 @@ impl Contest {
     /// A plan ran and took so long.
     pub fn ran(&mut self, side: Side, seconds: f64) {
         if side == self.leader {
-            self.of_mut(side).push(seconds);
             self.runs += 1;
             self.earned += seconds * SHARE;
-            self.notice_shift();
+            // Beside threads that wake it is slower, and a rival is not to be compared with that.
+            if self.rousings == 0 {
+                self.of_mut(side).push(seconds);
+                self.notice_shift();
+            }
         } else {
             // Of a trial that others have ended meanwhile, too.
             self.spent += self.lost_by(seconds);
@@ -253,7 +255,8 @@ impl Contest {
     }
 
     fn end_trial(&mut self) {
-        (self.trial, self.runs, self.pause) = (None, 0, (self.pause * 2).min(LONGEST_PAUSE));
+        (self.trial, self.rousings, self.runs) = (None, 0, 0);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.settled = self.quartiles();
     }
 
@@ -394,6 +397,12 @@ mod tests {
         assert_eq!(asked, [Duration::from_micros(1036); ROUSINGS]);
         contest.try_other();
         assert!(contest.rouse().is_some(), "before the next trial it is asked again");
+        (0..ROUSINGS).for_each(|_| _ = contest.rouse());
+        contest.postpone();
+        assert!(contest.rouse().is_some(), "a trial that is put off is begun anew");
+        let typical = contest.seen();
+        (0..WINDOW).for_each(|_| contest.ran(Side::Planned, 90e-6));
+        assert_eq!(contest.seen(), typical, "beside threads that wake, its runs say nothing of it");
         let mut slow = Contest::new(6e-3, 5e-3, true).unwrap();
         assert_eq!(slow.rouse(), None);
     }

@@ -257,11 +257,15 @@ impl Machine {
         if awake == wanted || nanoseconds >= wake_ns || team.owes(nanoseconds, wake_ns) { wanted } else { awake }
     }
 
-    /// Whether launches of so many nanoseconds end sooner where each thread takes some of them than where all share each.
-    pub fn splits_by_launches(&self, nanoseconds: &[f64]) -> bool {
+    /// Whether launches of so many nanoseconds each, and `all` together, end sooner where each thread takes some of them than where all
+    /// share each.
+    pub fn splits_by_launches(&self, nanoseconds: &[f64], all: f64) -> bool {
         let most = self.team.threads();
         let threads = |nanoseconds: f64| self.parts(nanoseconds, most).min(most) as f64;
-        let (all, longest) = (nanoseconds.iter().sum::<f64>(), nanoseconds.iter().copied().fold(0.0, f64::max));
+        if threads(all) < 2.0 {
+            return false;
+        }
+        let longest = nanoseconds.iter().copied().fold(0.0, f64::max);
         let one_by_one: f64 = nanoseconds.iter().map(|&ns| ns / threads(ns)).sum();
         // No later than this, whatever their order: the last to begin may be the longest.
         all / threads(all).min(nanoseconds.len() as f64) + longest < one_by_one
@@ -321,7 +325,7 @@ impl Machine {
     }
 
     /// Calls `work` with ranges that together make `0..units`.
-    pub fn split(&self, units: usize, nanoseconds: f64, work: impl Fn(Range<usize>) + Sync) {
+    fn split(&self, units: usize, nanoseconds: f64, work: impl Fn(Range<usize>) + Sync) {
         self.split_by((&self.team, self.team.threads()), units, nanoseconds, work);
     }
 
@@ -344,6 +348,12 @@ impl Machine {
         }
         let edge = |part: usize| (units as u128 * part as u128 / parts as u128) as usize;
         team.run_by(threads, parts, &|part| work(edge(part)..edge(part + 1)));
+    }
+
+    /// Calls `work` with every number below `count`, one after the other as threads come for them.
+    pub fn one_by_one(&self, count: usize, nanoseconds: f64, work: impl Fn(usize) + Sync) {
+        let threads = self.crew(nanoseconds, (&self.team, self.team.threads()));
+        self.team.run_by(threads, count, &work);
     }
 
     /// What `work` gives for each of `units`, in order; each thread makes itself a room for it.

@@ -56,10 +56,11 @@ impl Hall {
         }
     }
 
-    /// Begins to wake the `hired`, none of whom sleeps for so long then. True once all are awake; until then it is to be called again.
+    /// Begins to wake the `hired`, none of whom sleeps for so long then: the last call counts. True once all are awake; until then it is to
+    /// be called again.
     pub fn rouse(&self, time: Duration, hired: usize) -> bool {
-        let until = self.opened.elapsed() + time;
-        self.roused_until.store(until.as_nanos() as u64, Ordering::SeqCst);
+        let until = self.opened.elapsed().saturating_add(time).as_nanos();
+        self.roused_until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::SeqCst);
         // As in `wake`: of this and a worker that falls asleep, one sees the other.
         fence(Ordering::SeqCst);
         let mut asleep =
@@ -175,7 +176,7 @@ impl Hall {
         is_inside.store(false, Ordering::Release);
     }
 
-    /// Until the thread at `place` is called to a job after number `seen`, or roused; true if it had to be woken. One that was woken may
+    /// Until the thread at `place` is called to a job after number `seen`, or woken; true if it slept. One that was woken may
     /// have taken the core of its caller, and offers it back for a while. Jobs that others are called to do not keep it awake.
     fn rest(&self, place: usize, seen: &mut u64, was_woken: bool) -> bool {
         let mut pause = Pause::after(if was_woken { 0 } else { self.spins });
@@ -199,7 +200,9 @@ impl Hall {
         let rest = &self.desks[place].rest;
         rest.is_asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        while !self.is_called(place, self.board.number.load(Ordering::Acquire), seen) && !self.is_roused() {
+        // One that is woken too late for its job stays for the next: to wake takes longer than many a job, and whoever went back to sleep
+        // would be late for all of them.
+        if !self.is_called(place, self.board.number.load(Ordering::Acquire), seen) && !self.is_roused() {
             std::thread::park();
         }
         rest.is_asleep.store(false, Ordering::Relaxed);

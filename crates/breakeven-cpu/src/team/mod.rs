@@ -71,7 +71,7 @@ impl Team {
         1 + (1..there).take_while(is_awake).count()
     }
 
-    /// Begins to wake those who work here, without waiting for them; they stay awake for so long. True once all of them are.
+    /// Begins to wake those who were hired, without waiting for them; they stay awake for so long. True once all of them are.
     pub(crate) fn rouse(&self, time: Duration) -> bool {
         self.hall.rouse(time, self.hired.load(Ordering::Relaxed))
     }
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn who_is_roused_comes_without_work_and_sleeps_again() {
         let team = Team::new(4, 1);
-        assert!(team.rouse(Duration::from_secs(60)), "nobody was hired");
+        assert!(team.rouse(Duration::from_mins(1)), "nobody was hired");
         assert_eq!(squares(&team, 4), 14);
         let within_a_minute = |is_so: &dyn Fn() -> bool| {
             let started = std::time::Instant::now();
@@ -248,7 +248,7 @@ mod tests {
             }
             is_so()
         };
-        assert!(within_a_minute(&|| team.rouse(Duration::from_secs(120))), "somebody slept on");
+        assert!(within_a_minute(&|| team.rouse(Duration::from_mins(2))), "somebody slept on");
         assert_eq!(team.awake(4), 4);
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!((team.awake(4), squares(&team, 4)), (4, 14), "they were to stay awake for two minutes");

@@ -75,7 +75,7 @@ impl Share {
     }
 
     /// The joins of `r` with what lies each `step` behind it, up to `end`, a power of two of them. A loop to an end that is data is not
-    /// unrolled, and would wait for shared memory each time: twice as many are asked for at once then as before.
+    /// unrolled, and would wait for shared memory each time: each block asks for twice as many as the one above it.
     fn joins(&self, part: &str, join: &str, step: &str, end: &str) -> String {
         if self.is_looping {
             return format!(

@@ -108,7 +108,7 @@ pub(crate) fn measure_while(
 }
 
 /// Times of all classes. The host's cores do other things too, which take milliseconds and only make kernels longer: they are measured
-/// twice, as often in all, and what was quieter counts. A card's kernels are its own.
+/// twice, half as often each time, and what was quieter counts. A card's kernels are its own.
 fn classes(bench: &Bench<'_>, profile: &DeviceProfile) -> Result<BTreeMap<String, ClassCurves>, DeviceError> {
     let pass = |effort: Effort| -> Result<BTreeMap<String, ClassCurves>, DeviceError> {
         let bench = Bench { effort, ..*bench };
@@ -266,12 +266,11 @@ fn step_seconds(one: &Sample, many: &Sample) -> f64 {
 }
 
 /// What the kernel itself takes. In a run of many on the host there is hardly one that none of its cores is taken from meanwhile: a lone
-/// one counts that is shorter, where it is so long that what a call costs beside it does not matter.
+/// one counts, where it is so long that what a call costs beside it does not matter.
 fn kernel_seconds(bench: &Bench<'_>, profile: &DeviceProfile, [one, many]: [&Sample; 2]) -> f64 {
     let fixed = profile.submit.seconds + profile.sync.seconds;
-    let step = step_seconds(one, many);
-    let is_long = bench.device.caps().host_memory && one.seconds > BESIDE * fixed;
-    (if is_long { step.min(one.seconds - fixed) } else { step }) - profile.dispatch.seconds
+    let is_lone = bench.device.caps().host_memory && one.seconds > BESIDE * fixed;
+    (if is_lone { one.seconds - fixed } else { step_seconds(one, many) }) - profile.dispatch.seconds
 }
 
 /// What a call costs is nothing beside a kernel that takes so many times as long.
