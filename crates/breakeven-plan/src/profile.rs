@@ -14,7 +14,7 @@ pub enum Trust {
     /// Priors of a class of devices; nothing was measured.
     #[default]
     Builtin,
-    /// Measured in a second or two.
+    /// Measured in a few seconds.
     Quick,
     /// Measured by a full calibration.
     Full,

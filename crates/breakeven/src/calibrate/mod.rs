@@ -32,7 +32,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// A second or two.
+    /// A few seconds.
     pub const QUICK: Effort =
         Effort { repeats: 5, longest: Duration::from_millis(4), largest_bytes: 16 << 20, trust: Trust::Quick };
     /// Up to a minute.
