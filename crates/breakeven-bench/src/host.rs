@@ -30,19 +30,20 @@ const OPERATIONS: [Operation; 13] = [
     ("log_softmax", |x| x[0].log_softmax(-1)),
 ];
 
-/// Prints a line for each operation and size, with a column for each of `devices`.
-pub fn all(engine: &Engine, devices: &[(DeviceId, String)]) -> Result<()> {
+/// Prints a line for each operation and size, with a column for each of `devices`; of `sizes` alone, where there are any.
+pub fn all(engine: &Engine, devices: &[(DeviceId, String)], sizes: &[usize]) -> Result<()> {
     let names: Vec<String> = devices.iter().map(|(_, name)| format!("{name:>10}")).collect();
     println!("host to host, us, lower quartile of {ROUNDS}:{:>8}{} {:>10}", "", names.concat(), "automatic");
-    for n in [1_000, 10_000, 100_000, 1_000_000] {
+    let wanted = |n: &usize| sizes.is_empty() || sizes.contains(n);
+    for n in [1_000, 10_000, 100_000, 1_000_000].into_iter().filter(wanted) {
         for (name, operation) in OPERATIONS {
             row(engine, devices, &format!("{name} {n}"), &[operand(n, &[n]), operand(n, &[n])], operation)?;
         }
     }
-    for n in [20_000, 200_000, 2_000_000] {
+    for n in [20_000, 200_000, 2_000_000].into_iter().filter(wanted) {
         row(engine, devices, &format!("add {n}"), &[operand(n, &[n]), operand(n, &[n])], |x| &x[0] + &x[1])?;
     }
-    for n in [100, 500, 1000] {
+    for n in [100, 500, 1000].into_iter().filter(wanted) {
         let square = [operand(n * n, &[n, n]), operand(n * n, &[n, n])];
         row(engine, devices, &format!("matmul {n}"), &square, |x| x[0].matmul(&x[1]))?;
     }

@@ -57,9 +57,7 @@ pub fn interleave(rounds: usize, warm_up: Duration, things: &mut [&mut dyn FnMut
     for _ in 0..rounds {
         shuffle(&mut order, &mut seed);
         for &i in &order {
-            let started = Instant::now();
-            things[i]();
-            times[i].push(started.elapsed());
+            times[i].push(timed(things[i]));
         }
     }
     times.into_iter().map(Samples::new).collect()
@@ -67,9 +65,11 @@ pub fn interleave(rounds: usize, warm_up: Duration, things: &mut [&mut dyn FnMut
 
 /// Stretches that [`stretches`] cuts the calls of each thing into.
 const STRETCHES: usize = 2;
+/// How long a stretch is at least: twenty calls of 20 us end within what other work takes of the cores at a time.
+const LEAST_STRETCH: Duration = Duration::from_millis(30);
 
 /// As [`interleave`], with several calls of one thing after the other, each stretch after a warm-up of its own: for things that
-/// use different devices, which lower their clocks and lose their context while others work.
+/// use different devices, which lower their clocks and lose their context while others work. Of short calls there are more.
 pub fn stretches(rounds: usize, warm_up: Duration, things: &mut [&mut dyn FnMut()]) -> Vec<Samples> {
     let mut times = vec![Vec::with_capacity(rounds); things.len()];
     let mut order: Vec<usize> = (0..things.len()).collect();
@@ -77,11 +77,28 @@ pub fn stretches(rounds: usize, warm_up: Duration, things: &mut [&mut dyn FnMut(
     for _ in 0..STRETCHES {
         shuffle(&mut order, &mut seed);
         for &i in &order {
-            let of_one = interleave(rounds.div_ceil(STRETCHES), warm_up, &mut [&mut *things[i]]);
-            times[i].extend(of_one.into_iter().flat_map(|samples| samples.0));
+            times[i].extend(stretch(rounds.div_ceil(STRETCHES), warm_up, things[i]));
         }
     }
     times.into_iter().map(Samples::new).collect()
+}
+
+/// At least `rounds` calls after a warm-up, and as many as take [`LEAST_STRETCH`].
+fn stretch(rounds: usize, warm_up: Duration, thing: &mut dyn FnMut()) -> Vec<Duration> {
+    let mut times = interleave(rounds, warm_up, &mut [thing]).swap_remove(0).0;
+    let mut whole: Duration = times.iter().sum();
+    while whole < LEAST_STRETCH {
+        let took = timed(thing);
+        times.push(took);
+        whole += took.max(Duration::from_nanos(1));
+    }
+    times
+}
+
+fn timed(thing: &mut dyn FnMut()) -> Duration {
+    let started = Instant::now();
+    thing();
+    started.elapsed()
 }
 
 /// Another order, the same in every run.
@@ -108,11 +125,17 @@ mod tests {
     #[test]
     fn stretches_are_of_one_thing_each() {
         let calls = std::cell::RefCell::new(Vec::new());
-        let samples =
-            stretches(8, Duration::ZERO, &mut [&mut || calls.borrow_mut().push(0), &mut || calls.borrow_mut().push(1)]);
-        assert_eq!(samples.iter().map(|s| s.0.len()).collect::<Vec<_>>(), [8, 8]);
-        let runs = calls.borrow().chunk_by(|a, b| a == b).map(<[i32]>::len).collect::<Vec<_>>();
-        assert!(runs.iter().all(|calls| calls % 5 == 0), "a warm-up and four calls each: {runs:?}");
+        let call = |which: i32, time: Duration| {
+            std::thread::sleep(time);
+            calls.borrow_mut().push(which);
+        };
+        let (short, long) = (Duration::from_millis(2), Duration::from_millis(10));
+        let samples = stretches(8, Duration::ZERO, &mut [&mut || call(0, short), &mut || call(1, long)]);
+        assert_eq!(samples[1].0.len(), 8, "40 ms each are long enough");
+        assert!(samples[0].0.len() > 8 && samples[0].0.iter().sum::<Duration>() >= 2 * LEAST_STRETCH, "{samples:?}");
+        // A warm-up of a call each, and neighbours of one stretch.
+        let runs = calls.borrow().chunk_by(|a, b| a == b).count();
+        assert!(runs <= 2 * STRETCHES && calls.borrow().len() == 2 * STRETCHES + samples[0].0.len() + 8, "{calls:?}");
     }
 
     #[test]

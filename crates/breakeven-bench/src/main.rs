@@ -1,5 +1,6 @@
 //! `cargo run --release -p breakeven-bench`: what one eager operation costs, what many in one batch cost, and what
-//! operations cost that begin and end in the host's memory, on each device and where the engine puts them.
+//! operations cost that begin and end in the host's memory, on each device and where the engine puts them. Names of parts (`PARTS`) after
+//! `--` leave the others out, and numbers the operations of other sizes: `-- host 1000000`.
 #![forbid(unsafe_code)]
 
 mod bare;
@@ -17,7 +18,18 @@ use breakeven_bench::{Samples, WARM_UP, interleave, stretches};
 const ROUNDS: usize = 2000;
 const BATCH_ROUNDS: usize = 200;
 
+/// What it measures, in this order.
+const PARTS: [&str; 6] = ["bare", "batches", "parts", "stream", "overlap", "host"];
+
 fn main() -> Result<()> {
+    let chosen: Vec<String> = std::env::args().skip(1).collect();
+    let unknown = chosen.iter().find(|word| !PARTS.contains(&word.as_str()) && word.parse::<usize>().is_err());
+    assert!(unknown.is_none(), "{unknown:?} is neither a size nor a part: {}", PARTS.join(", "));
+    let sizes: Vec<usize> = chosen.iter().filter_map(|word| word.parse().ok()).collect();
+    let wanted = |part: &str| {
+        let mut named = chosen.iter().filter(|word| word.parse::<usize>().is_err()).peekable();
+        named.peek().is_none() || named.any(|word| word == part)
+    };
     let engine = Engine::builder().software(true).no_cache().build()?;
     eager_add(&engine)?;
     engine.ready(Deadline::after(Duration::from_mins(2)))?;
@@ -25,16 +37,25 @@ fn main() -> Result<()> {
     let devices: Vec<DeviceReport> = engine.devices().into_iter().filter(ready).collect();
     for device in devices.iter().filter(|d| d.id != DeviceId::HOST) {
         println!("{} ({})", device.name, device.info.name);
-        round_trip(&engine, device);
-        relu_batches(&engine, device.id)?;
-        host::parts(&engine, device.id)?;
-        stream::all(&engine, device.id)?;
-        overlap::all(&engine, device.id)?;
+        on_device(&engine, device, &wanted)?;
     }
     let named: Vec<(DeviceId, String)> = devices.into_iter().map(|d| (d.id, d.name)).collect();
-    host::all(&engine, &named)?;
+    if wanted("host") {
+        host::all(&engine, &named, &sizes)?;
+    }
     engine.notes().iter().for_each(|note| println!("note: {note}"));
     Ok(())
+}
+
+fn on_device(engine: &Engine, device: &DeviceReport, wanted: &dyn Fn(&str) -> bool) -> Result<()> {
+    let parts: [&dyn Fn() -> Result<()>; 5] = [
+        &|| Ok(round_trip(engine, device)),
+        &|| relu_batches(engine, device.id),
+        &|| host::parts(engine, device.id),
+        &|| stream::all(engine, device.id),
+        &|| overlap::all(engine, device.id),
+    ];
+    PARTS.iter().zip(parts).filter(|(part, _)| wanted(part)).try_for_each(|(_, measure)| measure())
 }
 
 /// `add` of 1,000 numbers: written, placed, computed and read.

@@ -29,7 +29,7 @@ pub use error::StudyError;
 pub use manifest::{Environment, Manifest, Opening, StudyDevice};
 pub use regret::{Regret, Regretted};
 pub use sample::{Flag, Flags, Sample};
-pub use schema::{EventsSchema, ManifestSchema, Schema, SummarySchema};
+pub use schema::{ComparisonSchema, EventsSchema, ManifestSchema, Schema, SummarySchema};
 pub use sensed::{Sensed, SensedGpu};
 pub use summarize::{AUTOMATIC, SCALAR, sizes_to_add, summarize};
 pub use summary::{

@@ -9,7 +9,13 @@ use crate::StudyError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schema<const KIND: usize> {}
 
-const KINDS: [&str; 4] = ["breakeven.summary/1", "breakeven.manifest/1", "breakeven.events/1", "breakeven.rules/1"];
+const KINDS: [&str; 5] = [
+    "breakeven.summary/1",
+    "breakeven.manifest/1",
+    "breakeven.events/1",
+    "breakeven.rules/1",
+    "breakeven.comparison/1",
+];
 
 /// The schema of `summary.json`.
 pub type SummarySchema = Schema<0>;
@@ -17,6 +23,8 @@ pub type SummarySchema = Schema<0>;
 pub type ManifestSchema = Schema<1>;
 /// The schema of `events.jsonl` and of the `samples.csv` beside it.
 pub type EventsSchema = Schema<2>;
+/// The schema of what `compare --json` prints.
+pub type ComparisonSchema = Schema<4>;
 
 impl<const KIND: usize> Schema<KIND> {
     /// The text that files of this kind and version carry.

@@ -77,7 +77,7 @@ impl Sensed {
         }
         let absent = self.absent.join(", ");
         format!(
-            " Could not be read, since the system has no file of it (most virtual machines show no sensors, and NVIDIA's driver none of a GPU): {absent}."
+            " Could not be read, since the system has no file of it (only Linux has such files, most virtual machines show no sensors, and NVIDIA's driver none of a GPU): {absent}."
         )
     }
 }
@@ -146,7 +146,7 @@ mod tests {
     fn what_was_not_read_is_told_with_the_reason() {
         let absent = vec!["thermal zones".to_string(), "sensors of a GPU (hwmon)".into()];
         let nothing = Reading { absent, ..Reading::default() };
-        let said = "In 1 reading: no clock and no temperature could be read. Could not be read, since the system has no file of it (most virtual \
+        let said = "In 1 reading: no clock and no temperature could be read. Could not be read, since the system has no file of it (only Linux has such files, most virtual \
                     machines show no sensors, and NVIDIA's driver none of a GPU): thermal zones, sensors of a GPU (hwmon).";
         assert_eq!(Sensed::over(&[nothing]).said(), said);
         assert_eq!(Sensed::over(&[]).said(), "No clocks and temperatures are known.");

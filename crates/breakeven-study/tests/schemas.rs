@@ -8,8 +8,8 @@ use breakeven_study::folder::{Event, Facts, GpuReading, ProcessorTime, Reading, 
 use breakeven_study::published::{held_against, runs};
 use breakeven_study::verdict::{Change, Rules, Verdict};
 use breakeven_study::{
-    Ceiling, Copied, Flag, Flags, Made, Manifest, Mode, Pool, Sample, Source, Status, Stop, StudyError, Summary,
-    SummarySchema, summarize,
+    Ceiling, ComparisonSchema, Copied, Flag, Flags, Made, Manifest, Mode, Pool, Sample, Source, Status, Stop,
+    StudyError, Summary, SummarySchema, summarize,
 };
 use samples::schema::validate;
 use samples::{Folder, cell, manifest};
@@ -208,10 +208,14 @@ fn verdicts_are_what_the_schema_of_comparisons_says() {
     let check = Check::new("comparison");
     let cell = cell("gelu", 1000, "cpu", Mode::Host);
     let of = |verdict: &Verdict| json!({ "cell": cell, "found": verdict, "confirmed": false });
-    let whole = json!({ "exit": 3, "verdicts": verdicts.iter().map(of).collect::<Vec<_>>(), "notes": ["quiet"] });
+    let id = ComparisonSchema::ID;
+    let whole =
+        json!({ "schema": id, "exit": 3, "verdicts": verdicts.iter().map(of).collect::<Vec<_>>(), "notes": ["quiet"] });
     check.accepts(&whole);
-    check.accepts(&json!({ "exit": 5, "verdicts": [], "notes": ["other machines"] }));
-    check.accepts(&json!({ "cells": 4, "false_alarms": 0, "slower_percent": 10.0, "found": 4, "stopped": false }));
+    check.accepts(&json!({ "schema": id, "exit": 5, "verdicts": [], "notes": ["other machines"] }));
+    check.accepts(
+        &json!({ "schema": id, "cells": 4, "false_alarms": 0, "slower_percent": 10.0, "found": 4, "stopped": false }),
+    );
     for at in 0..verdicts.len() {
         check.refuses(&whole, |value| value["verdicts"][at]["found"]["verdict"] = json!("WORSE"));
         check.refuses(&whole, |value| value["verdicts"][at]["found"]["extra"] = json!(1));
@@ -219,6 +223,7 @@ fn verdicts_are_what_the_schema_of_comparisons_says() {
     check.refuses(&whole, |value| value["verdicts"][0]["found"]["low"] = json!("1.08"));
     check.refuses(&whole, |value| value["verdicts"][0]["cell"]["mode"] = json!("warm"));
     check.refuses(&whole, |value| value["exit"] = json!(2));
+    check.refuses(&whole, |value| value["schema"] = json!("breakeven.comparison/2"));
 }
 
 #[test]

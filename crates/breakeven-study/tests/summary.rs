@@ -243,7 +243,7 @@ fn b04_clocks_and_temperatures_are_in_the_report() -> Result<(), StudyError> {
         absent: vec!["clocks of the processor (cpufreq)".into(), "thermal zones".into()],
         ..Reading::default()
     };
-    let said = "no clock and no temperature could be read. Could not be read, since the system has no file of it (most virtual machines show no \
+    let said = "no clock and no temperature could be read. Could not be read, since the system has no file of it (only Linux has such files, most virtual machines show no \
                 sensors, and NVIDIA's driver none of a GPU): clocks of the processor (cpufreq), thermal zones.";
     let unknown = markdown(with("unknown", vec![nothing])?);
     assert!(unknown.contains(said), "{unknown}");

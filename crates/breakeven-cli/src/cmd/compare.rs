@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use breakeven_bench::scan::duel::Contestant;
 use breakeven_study::folder::Recorded;
 use breakeven_study::verdict::{Comparison, Exit, Rule, Rules, Verdict, compare_runs, differences};
-use breakeven_study::{Cell, CellSummary, Mode};
+use breakeven_study::{Cell, CellSummary, ComparisonSchema, Mode};
 use serde_json::{Value, json};
 
 use super::progress;
@@ -165,7 +165,7 @@ impl Compare {
         if as_json {
             println!(
                 "{}",
-                json!({ "cells": cells, "false_alarms": alarms, "slower_percent": self.slower, "found": caught, "stopped": (watch.stopped)() })
+                json!({ "schema": ComparisonSchema {}, "cells": cells, "false_alarms": alarms, "slower_percent": self.slower, "found": caught, "stopped": (watch.stopped)() })
             );
         } else {
             none.print(false);
@@ -218,7 +218,10 @@ impl Found {
         if as_json {
             let verdict = |(cell, verdict): &(Cell, Verdict)| json!({ "cell": cell, "found": verdict, "confirmed": self.is_confirmed && is_change(verdict) });
             let verdicts: Vec<Value> = self.verdicts.iter().map(verdict).collect();
-            println!("{}", json!({ "exit": self.exit.code(), "verdicts": verdicts, "notes": self.notes }));
+            println!(
+                "{}",
+                json!({ "schema": ComparisonSchema {}, "exit": self.exit.code(), "verdicts": verdicts, "notes": self.notes })
+            );
             return;
         }
         for (cell, verdict) in &self.verdicts {

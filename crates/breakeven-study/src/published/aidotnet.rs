@@ -21,7 +21,7 @@ pub const TORCH_SHARP: Report = Report {
         sigmoid | 1000000 | 0.368 ms | 22.408 ms
         sum | 1000000 | 0.052 ms | 11.190 ms
         mean | 1000000 | 0.058 ms | 6.272 ms
-        conv2d | 1x16x64x64 32x16x3x3 | 0.293 ms | 2.662 ms
+        conv2d_16_to_32 | 1x16x64x64 32x16x3x3 | 0.293 ms | 2.662 ms
         matmul | 256x256 | 0.127 ms | 2.429 ms
         matmul | 512x512 | 1.037 ms | 10.166 ms
         add | 100000 | 0.011 ms | 1.574 ms
@@ -39,7 +39,7 @@ pub const TENSORFLOW: Report = Report {
         sigmoid | 1000000 | 1.518 ms | 20.100 ms
         sum | 1000000 | 0.354 ms | 12.078 ms
         mean | 1000000 | 0.224 ms | 8.441 ms
-        conv2d | 1x16x64x64 32x16x3x3 | 0.572 ms | 2.782 ms
+        conv2d_16_to_32 | 1x16x64x64 32x16x3x3 | 0.572 ms | 2.782 ms
         matmul | 256x256 | 0.385 ms | 2.121 ms
         matmul | 512x512 | 1.802 ms | 40.753 ms
         add | 100000 | 0.261 ms | 3.088 ms

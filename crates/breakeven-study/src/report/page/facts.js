@@ -124,7 +124,7 @@ function sensedFacts(run) {
     ["Hottest", celsiusText(celsius)],
     ...(isNumber(throttlings) ? [["Counts of lowered clocks", `rose by ${countText(throttlings)}`]] : []),
     ...gpus.map((gpu) => [gpu.name, `${clocksText(gpu.hz)}, at the hottest ${celsiusText(gpu.celsius)}`]),
-    ...(absent.length > 0 ? [["Could not be read", `${listText(absent)}: the system has no file of it (most virtual machines show no sensors, and NVIDIA’s driver none of a GPU)`]] : []),
+    ...(absent.length > 0 ? [["Could not be read", `${listText(absent)}: the system has no file of it (only Linux has such files, most virtual machines show no sensors, and NVIDIA’s driver none of a GPU)`]] : []),
   ];
 }
 
