@@ -69,16 +69,16 @@ const STRETCHES: usize = 2;
 const LEAST_STRETCH: Duration = Duration::from_millis(30);
 
 /// As [`interleave`], with several calls of one thing after the other, each stretch after a warm-up of its own: for things that
-/// use different devices, which lower their clocks and lose their context while others work. Of short calls there are more.
+/// use different devices, which lower their clocks and lose their context while others work. Of short calls there are more, and each
+/// second time the order is the other one: what always came after a GPU would be measured with threads that had slept.
 pub fn stretches(rounds: usize, warm_up: Duration, things: &mut [&mut dyn FnMut()]) -> Vec<Samples> {
     let mut times = vec![Vec::with_capacity(rounds); things.len()];
     let mut order: Vec<usize> = (0..things.len()).collect();
-    let mut seed = 1;
     for _ in 0..STRETCHES {
-        shuffle(&mut order, &mut seed);
         for &i in &order {
             times[i].extend(stretch(rounds.div_ceil(STRETCHES), warm_up, things[i]));
         }
+        order.reverse();
     }
     times.into_iter().map(Samples::new).collect()
 }
@@ -134,8 +134,9 @@ mod tests {
         assert_eq!(samples[1].0.len(), 8, "40 ms each are long enough");
         assert!(samples[0].0.len() > 8 && samples[0].0.iter().sum::<Duration>() >= 2 * LEAST_STRETCH, "{samples:?}");
         // A warm-up of a call each, and neighbours of one stretch.
-        let runs = calls.borrow().chunk_by(|a, b| a == b).count();
-        assert!(runs <= 2 * STRETCHES && calls.borrow().len() == 2 * STRETCHES + samples[0].0.len() + 8, "{calls:?}");
+        let runs: Vec<i32> = calls.borrow().chunk_by(|a, b| a == b).map(|run| run[0]).collect();
+        assert_eq!(runs, [0, 1, 0], "the second time in the other order");
+        assert!(calls.borrow().len() == 2 * STRETCHES + samples[0].0.len() + 8, "{calls:?}");
     }
 
     #[test]
