@@ -18,10 +18,10 @@ const FEW: usize = 8;
 /// A kernel, and what its operands are.
 #[derive(Debug)]
 pub(crate) struct CpuLaunch {
-    pub kernel: Compiled,
+    kernel: Compiled,
     /// Inputs, then outputs.
     places: Box<[Place]>,
-    pub inputs: usize,
+    inputs: usize,
 }
 
 /// One operand of a launch: what must be true of its buffer, and where its first element lies.
@@ -57,6 +57,10 @@ impl CpuLaunch {
             inputs: inputs.len(),
             places: inputs.chain(outputs.map(|(o, &slot)| Place::new(o, slot))).collect(),
         })
+    }
+
+    pub fn kernel(&self) -> &Compiled {
+        &self.kernel
     }
 
     /// The slots of its operands, and whether they are written.
@@ -95,6 +99,11 @@ impl CpuLaunch {
         let mut operands = smallvec![null_mut(); self.places.len()];
         self.place(&mut operands, bound, copies)?;
         Ok(operands)
+    }
+
+    /// What its kernel takes, of what was `placed` for it.
+    pub fn operands<'a>(&self, placed: &'a [*mut u8]) -> Operands<'a> {
+        Operands::new(placed, self.inputs, None)
     }
 
     #[inline(always)]

@@ -61,7 +61,7 @@ impl Group {
 
 /// What is packed for later, and users' own code, is done in order.
 fn is_free(launch: &CpuLaunch) -> bool {
-    launch.kernel.keeps().is_none() && !matches!(launch.kernel, Compiled::Custom(_))
+    launch.kernel().keeps().is_none() && !matches!(launch.kernel(), Compiled::Custom(_))
 }
 
 /// Whether one reads a slot that another writes.
@@ -98,12 +98,12 @@ impl Together {
         let placed = self.launches.iter().map(|launch| launch.placed(bound, &mut copies));
         let placed = placed.collect::<Result<Vec<_>>>()?;
         let pairs = placed.iter().zip(&self.launches);
-        let operands: Vec<Operands<'_>> = pairs.map(|(at, launch)| Operands::new(at, launch.inputs, None)).collect();
+        let operands: Vec<Operands<'_>> = pairs.map(|(at, launch)| launch.operands(at)).collect();
         machine.one_by_one(self.count(), self.all, |at| {
             // SAFETY: operands were placed as for a launch alone, and live until all are done. What a launch reads no other writes,
             // and what several write are different elements: neither in one slot, nor in memory that stands in two of them, of which
             // there is none.
-            let run = unsafe { self.launches[at].kernel.run(machine, operands[at]) };
+            let run = unsafe { self.launches[at].kernel().run(machine, operands[at]) };
             run.expect("nothing but a custom operation fails, and none is here");
         });
         Ok(())
