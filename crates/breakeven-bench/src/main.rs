@@ -49,7 +49,10 @@ fn main() -> Result<()> {
 
 fn on_device(engine: &Engine, device: &DeviceReport, wanted: &dyn Fn(&str) -> bool) -> Result<()> {
     let parts: [&dyn Fn() -> Result<()>; 5] = [
-        &|| Ok(round_trip(engine, device)),
+        &|| {
+            round_trip(engine, device);
+            Ok(())
+        },
         &|| relu_batches(engine, device.id),
         &|| host::parts(engine, device.id),
         &|| stream::all(engine, device.id),
