@@ -1,15 +1,15 @@
 //! Operations from the host's memory to the host's memory: what the CPU takes, what each GPU takes, and where the engine
 //! puts them by itself. Every operand is uploaded anew.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use breakeven::{DType, Deadline, DeviceId, Engine, HostBytes, Result, Spec, Tensor};
 use breakeven_bench::{Samples, stretches};
 
-/// Calls that count of each way.
+/// Calls that count of each way, at least.
 const ROUNDS: usize = 40;
 /// Work before each stretch of them: a GPU that stood still has lowered its clock.
-const WARM_UP: Duration = Duration::from_millis(300);
+pub const WARM_UP: Duration = Duration::from_millis(300);
 
 type Operation = (&'static str, fn(&[Tensor]) -> Tensor);
 
@@ -30,60 +30,38 @@ const OPERATIONS: [Operation; 13] = [
     ("log_softmax", |x| x[0].log_softmax(-1)),
 ];
 
+/// Elements of the operations above, and of further additions; rows of square products.
+const SIZES: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
+const ADDITIONS: [usize; 3] = [20_000, 200_000, 2_000_000];
+const PRODUCTS: [usize; 3] = [100, 500, 1000];
+
+/// What can be asked for.
+pub fn sizes() -> impl Iterator<Item = usize> {
+    SIZES.into_iter().chain(ADDITIONS).chain(PRODUCTS)
+}
+
 /// Prints a line for each operation and size, with a column for each of `devices`; of `sizes` alone, where there are any.
 pub fn all(engine: &Engine, devices: &[(DeviceId, String)], sizes: &[usize]) -> Result<()> {
     let names: Vec<String> = devices.iter().map(|(_, name)| format!("{name:>10}")).collect();
-    println!("host to host, us, lower quartile of {ROUNDS}:{:>8}{} {:>10}", "", names.concat(), "automatic");
+    println!("host to host, us, lower quartile of {ROUNDS} or more:{} {:>10}", names.concat(), "automatic");
     let wanted = |n: &usize| sizes.is_empty() || sizes.contains(n);
-    for n in [1_000, 10_000, 100_000, 1_000_000].into_iter().filter(wanted) {
+    for n in SIZES.into_iter().filter(wanted) {
         for (name, operation) in OPERATIONS {
             row(engine, devices, &format!("{name} {n}"), &[operand(n, &[n]), operand(n, &[n])], operation)?;
         }
     }
-    for n in [20_000, 200_000, 2_000_000].into_iter().filter(wanted) {
+    for n in ADDITIONS.into_iter().filter(wanted) {
         row(engine, devices, &format!("add {n}"), &[operand(n, &[n]), operand(n, &[n])], |x| &x[0] + &x[1])?;
     }
-    for n in [100, 500, 1000].into_iter().filter(wanted) {
+    for n in PRODUCTS.into_iter().filter(wanted) {
         let square = [operand(n * n, &[n, n]), operand(n * n, &[n, n])];
         row(engine, devices, &format!("matmul {n}"), &square, |x| x[0].matmul(&x[1]))?;
     }
     Ok(())
 }
 
-/// Prints where the time of a call goes that uploads megabytes: what the host does to bring them, to submit, and waits, then the
-/// reading of the result by itself.
-pub fn parts(engine: &Engine, device: DeviceId) -> Result<()> {
-    let n = 1_000_000;
-    let square = [operand(n, &[1000, 1000]), operand(n, &[1000, 1000])];
-    for (name, operation) in
-        [("relu 1000000", (|x| x[0].relu()) as fn(&[Tensor]) -> Tensor), ("matmul 1000", |x| x[0].matmul(&x[1]))]
-    {
-        let (mut out, mut rows) = (vec![0f32; n], Vec::new());
-        let begun = Instant::now();
-        while begun.elapsed() < 8 * WARM_UP {
-            let given: Vec<Tensor> = square.iter().map(|(b, s)| engine.from_bytes(b.clone(), s.clone())).collect();
-            let result = operation(&given).on(device);
-            let report = engine.run(&[&result])?;
-            let begun = Instant::now();
-            result.host_bytes()?;
-            let fetched = begun.elapsed();
-            result.read_into(&mut out, Deadline::after(Duration::from_mins(1)))?;
-            let copied = begun.elapsed().saturating_sub(fetched);
-            let timing = report.submissions[0].1;
-            rows.push([timing.upload, timing.dispatch.unwrap_or_default(), timing.wait, fetched, copied]);
-        }
-        let quartile =
-            |part: usize| Samples::new(rows.iter().map(|r| r[part]).collect()).lower_quartile().as_secs_f64() * 1e6;
-        let [upload, dispatch, wait, fetch, copy] = [0, 1, 2, 3, 4].map(quartile);
-        println!(
-            "  {name} by parts, us: bring {upload:.0}, submit {dispatch:.0}, wait {wait:.0}, fetch {fetch:.0}, copy {copy:.0}"
-        );
-    }
-    Ok(())
-}
-
 /// Numbers from -0.5 to 0.5 without a pattern.
-fn operand(n: usize, shape: &[usize]) -> (HostBytes, Spec) {
+pub fn operand(n: usize, shape: &[usize]) -> (HostBytes, Spec) {
     let value = |i: usize| ((i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 24) as f32 - 0.5;
     (HostBytes::from_vec((0..n).map(value).collect::<Vec<_>>()), Spec::new(DType::F32, shape))
 }

@@ -1,11 +1,12 @@
 //! `cargo run --release -p breakeven-bench`: what one eager operation costs, what many in one batch cost, and what
-//! operations cost that begin and end in the host's memory, on each device and where the engine puts them. Names of parts (`PARTS`) after
-//! `--` leave the others out, and numbers the operations of other sizes: `-- host 1000000`.
+//! operations cost that begin and end in the host's memory, on each device and where the engine puts them. Names of parts after
+//! `--` leave the others out (`PARTS`), and numbers are the sizes that `host` is to measure: `-- host 1000000`.
 #![forbid(unsafe_code)]
 
 mod bare;
 mod host;
 mod overlap;
+mod steps;
 mod stream;
 
 use std::time::Duration;
@@ -18,18 +19,43 @@ use breakeven_bench::{Samples, WARM_UP, interleave, stretches};
 const ROUNDS: usize = 2000;
 const BATCH_ROUNDS: usize = 200;
 
-/// What it measures, in this order.
-const PARTS: [&str; 6] = ["bare", "batches", "parts", "stream", "overlap", "host"];
+/// What it measures after one eager operation, in this order.
+const PARTS: [&str; 6] = ["bare", "batches", "steps", "stream", "overlap", "host"];
+
+/// Parts that were asked for, and sizes of `host`; all of them where there are none.
+#[derive(Default)]
+struct Wanted {
+    parts: Vec<String>,
+    sizes: Vec<usize>,
+}
+
+impl Wanted {
+    fn parse(words: impl Iterator<Item = String>) -> std::result::Result<Wanted, String> {
+        let mut wanted = Wanted::default();
+        for word in words {
+            match word.parse() {
+                Ok(size) if host::sizes().any(|one| one == size) => wanted.sizes.push(size),
+                _ if PARTS.contains(&word.as_str()) => wanted.parts.push(word),
+                _ => {
+                    let sizes: Vec<String> = host::sizes().map(|size| size.to_string()).collect();
+                    let known = format!("parts are {}; sizes of host are {}", PARTS.join(", "), sizes.join(", "));
+                    return Err(format!("'{word}' is neither a part nor a size: {known}"));
+                }
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn has(&self, part: &str) -> bool {
+        self.parts.is_empty() || self.parts.iter().any(|wanted| wanted == part)
+    }
+}
 
 fn main() -> Result<()> {
-    let chosen: Vec<String> = std::env::args().skip(1).collect();
-    let unknown = chosen.iter().find(|word| !PARTS.contains(&word.as_str()) && word.parse::<usize>().is_err());
-    assert!(unknown.is_none(), "{unknown:?} is neither a size nor a part: {}", PARTS.join(", "));
-    let sizes: Vec<usize> = chosen.iter().filter_map(|word| word.parse().ok()).collect();
-    let wanted = |part: &str| {
-        let mut named = chosen.iter().filter(|word| word.parse::<usize>().is_err()).peekable();
-        named.peek().is_none() || named.any(|word| word == part)
-    };
+    let wanted = Wanted::parse(std::env::args().skip(1)).unwrap_or_else(|why| {
+        eprintln!("{why}");
+        std::process::exit(2)
+    });
     let engine = Engine::builder().software(true).no_cache().build()?;
     eager_add(&engine)?;
     engine.ready(Deadline::after(Duration::from_mins(2)))?;
@@ -40,25 +66,25 @@ fn main() -> Result<()> {
         on_device(&engine, device, &wanted)?;
     }
     let named: Vec<(DeviceId, String)> = devices.into_iter().map(|d| (d.id, d.name)).collect();
-    if wanted("host") {
-        host::all(&engine, &named, &sizes)?;
+    if wanted.has("host") {
+        host::all(&engine, &named, &wanted.sizes)?;
     }
     engine.notes().iter().for_each(|note| println!("note: {note}"));
     Ok(())
 }
 
-fn on_device(engine: &Engine, device: &DeviceReport, wanted: &dyn Fn(&str) -> bool) -> Result<()> {
-    let parts: [&dyn Fn() -> Result<()>; 5] = [
-        &|| {
+fn on_device(engine: &Engine, device: &DeviceReport, wanted: &Wanted) -> Result<()> {
+    let parts: [(&str, &dyn Fn() -> Result<()>); 5] = [
+        ("bare", &|| {
             round_trip(engine, device);
             Ok(())
-        },
-        &|| relu_batches(engine, device.id),
-        &|| host::parts(engine, device.id),
-        &|| stream::all(engine, device.id),
-        &|| overlap::all(engine, device.id),
+        }),
+        ("batches", &|| relu_batches(engine, device.id)),
+        ("steps", &|| steps::all(engine, device.id)),
+        ("stream", &|| stream::all(engine, device.id)),
+        ("overlap", &|| overlap::all(engine, device.id)),
     ];
-    PARTS.iter().zip(parts).filter(|(part, _)| wanted(part)).try_for_each(|(_, measure)| measure())
+    parts.iter().filter(|(part, _)| wanted.has(part)).try_for_each(|(_, measure)| measure())
 }
 
 /// `add` of 1,000 numbers: written, placed, computed and read.

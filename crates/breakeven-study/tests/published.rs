@@ -78,6 +78,8 @@ fn aidotnets_tables_have_both_libraries() {
         let run = run(id);
         let [host, gpu] = rows(&run, "matmul", "512x512");
         assert_eq!((host.cell.device.as_str(), run.cells.len()), (library, 22));
+        // As the study calls it, so that both stand side by side.
+        rows(&run, "conv2d_16_to_32", "1x16x64x64 32x16x3x3");
         assert_eq!(ratio(gpu.q1_ns.expect("published") / host.q1_ns.expect("published")), product);
         assert!(run.break_even.iter().all(|found| found.wins_from.is_none()), "{id}");
         let adds = run.targets.iter().find(|target| target.claim == "50x over the CPU at 1,000,000").expect("a claim");
