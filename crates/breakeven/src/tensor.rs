@@ -51,6 +51,9 @@ pub(crate) enum State {
 
 pub(crate) type Inputs = SmallVec<[Tensor; 2]>;
 
+/// Inputs that are compared with each other; of more, each counts as if it were all of them.
+const FEW: usize = 4;
+
 impl Tensor {
     /// A tensor whose value is there.
     pub(crate) fn from_value(engine: &Engine, value: Arc<Value>) -> Tensor {
@@ -236,13 +239,20 @@ impl State {
     /// Nothing is dropped with it that others do not hold, as far as one can see now.
     fn is_flat(&self) -> bool {
         match self {
-            State::Recipe(_, inputs) | State::Folded(Folded { inputs, .. }) => {
-                inputs.iter().all(|t| Arc::strong_count(&t.0) > 1)
-            }
+            State::Recipe(_, inputs) | State::Folded(Folded { inputs, .. }) => are_held_elsewhere(inputs),
             State::Deferred(..) => false,
             State::Value(_) | State::Wrong => true,
         }
     }
+}
+
+/// Whether none of them ends with these: what is an input twice is held twice by these alone.
+fn are_held_elsewhere(inputs: &[Tensor]) -> bool {
+    let here = |one: &Tensor| match inputs.len() {
+        ..=FEW => inputs.iter().filter(|other| Arc::ptr_eq(&one.0, &other.0)).count(),
+        many => many,
+    };
+    inputs.iter().all(|one| Arc::strong_count(&one.0) > here(one))
 }
 
 fn drop_all(state: State) {

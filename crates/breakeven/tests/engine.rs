@@ -230,11 +230,18 @@ fn a_deep_chain_is_evaluated_and_dropped_without_a_stack() {
         x = x.sin();
     }
     assert!(x.to_vec::<f32>().unwrap().iter().all(|v| v.is_finite()));
-    let mut y = e.tensor(&[1.0, 2.0], [2]);
-    for _ in 0..1_000_000 {
-        y = y.sin();
+    let halves = (0..10_000).fold(e.tensor(&[1.0, 2.0], [2]), |x, _| (&x + &x) * 0.5);
+    check(&halves, &[2], &[1.0, 2.0]);
+    // One that is an input twice, or many times, is held by nobody else for all that.
+    let links: [fn(&Tensor) -> Tensor; 4] =
+        [Tensor::sin, |y| y + y, |y| y + y.dot(y), |y| concat(&[y; 6], 0).slice(0, 0..2)];
+    for (at, link) in links.into_iter().enumerate() {
+        let mut y = e.tensor(&[1.0, 2.0], [2]);
+        for _ in 0..if at < 2 { 1_000_000 } else { 100_000 } {
+            y = link(&y);
+        }
+        drop(y);
     }
-    drop(y);
 }
 
 #[test]
