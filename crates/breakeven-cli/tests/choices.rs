@@ -6,14 +6,16 @@ mod folder;
 
 use std::path::Path;
 
-use calls::{code, run, text};
+use calls::{code, command, run, text};
 use folder::Folder;
 use serde_json::Value;
 
 /// Operation, type, device and status of every cell, and the run's manifest.
 fn measured(arguments: &[&str], folder: &Folder, name: &str) -> (Vec<[String; 4]>, Value) {
     let out = folder.path(name);
-    let output = run(&[&["scan"], arguments, &["--seconds", "1", "--mode", "host", "--output", &out]].concat());
+    let arguments = [&["scan"], arguments, &["--seconds", "1", "--mode", "host", "--output", &out]].concat();
+    // Each of its processes would measure the devices anew.
+    let output = command(&arguments).env("BREAKEVEN_CACHE", folder.path("cache")).output().unwrap();
     assert_eq!(code(&output), 0, "{arguments:?}: {}", text(&output));
     let json =
         |file: &str| -> Value { serde_json::from_slice(&std::fs::read(Path::new(&out).join(file)).unwrap()).unwrap() };
@@ -44,6 +46,22 @@ fn presets_and_choices_measure_what_they_name() {
     };
     let is_theirs = |page: &str| page.contains("Published by others, not measured by this program");
     assert!(is_theirs(&page(&["--published"])) && !is_theirs(&page(&[])));
+}
+
+/// Beside the CPU every software driver there is, and the break-even says what they are.
+#[test]
+fn software_drivers_are_measured_where_they_are_asked_for() {
+    let folder = Folder::new("software");
+    let (cells, manifest) =
+        measured(&["--quick", "--software", "--only", "relu", "--sizes", "1000..1000"], &folder, "drivers");
+    let drivers = manifest["environment"]["devices"].as_array().unwrap().iter().filter(|one| one["kind"] != "cpu");
+    let drivers: Vec<&str> = drivers.map(|one| one["name"].as_str().unwrap()).collect();
+    assert!(!drivers.is_empty(), "there is no software driver: {manifest}");
+    for device in drivers.into_iter().chain(["cpu", "auto"]) {
+        assert!(cells.iter().any(|cell| cell[2] == device && cell[3] == "ok"), "{device}: {cells:?}");
+    }
+    let output = run(&["report", &folder.path("drivers")]);
+    assert!(text(&output).contains("(a software device, not a GPU)"), "{}", text(&output));
 }
 
 /// Two programs that are one, within a threshold that no noise reaches.
