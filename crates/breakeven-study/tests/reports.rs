@@ -112,6 +112,7 @@ fn a_run_of_the_cpu_alone_says_what_operations_take() -> Result<(), StudyError> 
             (cell("gelu", 1_000, "scalar", Mode::Host), 40_000),
             (cell("gelu", 1_000, "cpu", Mode::Host), 10_000),
             (cell("gelu", 800, "cpu", Mode::Host), 1),
+            (cell("gelu", 50_000, "cpu", Mode::Host), 100_000),
             (cell("gelu", 1_000_000, "cpu", Mode::Host), 2_000_000),
             (product, 1_000),
         ],
@@ -119,11 +120,11 @@ fn a_run_of_the_cpu_alone_says_what_operations_take() -> Result<(), StudyError> 
     let text = made("markdown", &alone(run.clone()));
     let wanted = "## What operations take, by elements (lower quartile; all sizes and ways of calling are in rows.md)
 
-| operation | dtype | mode | on | 1,000 | 1,000,000 |
-|---|---|---|---|---|---|
-| gelu | f32 | host | cpu, 2 threads | 10 µs, 100.00 GFLOP/s | 2 ms, 0.50 GFLOP/s |
-| gelu | f32 | host | a plain loop, 1 thread (so many times the CPU's) | 40 µs, 4.00x |  |
-| matmul | f32 | resident | cpu, 2 threads | 32x32: 1 µs, 500.00 GMAC/s |  |
+| operation | dtype | mode | on | 1,000 | 100,000 | 1,000,000 |
+|---|---|---|---|---|---|---|
+| gelu | f32 | host | cpu, 2 threads | 10 µs, 100.00 GFLOP/s | 50,000: 100 µs, 10.00 GFLOP/s | 2 ms, 0.50 GFLOP/s |
+| gelu | f32 | host | a plain loop, 1 thread (so many times the CPU's) | 40 µs, 4.00x |  |  |
+| matmul | f32 | resident | cpu, 2 threads | 32x32: 1 µs, 500.00 GMAC/s |  |  |
 ";
     assert!(text.contains(wanted), "{text}");
     assert!(text.contains("- **no break-even**: no size was measured on the CPU and on another device"), "{text}");
@@ -133,7 +134,7 @@ fn a_run_of_the_cpu_alone_says_what_operations_take() -> Result<(), StudyError> 
         (taken.device, sizes.collect::<Vec<_>>().join("; "))
     };
     let wanted = [
-        ("cpu", "1,000: 10 µs, 100.00 GFLOP/s; 1,000,000: 2 ms, 0.50 GFLOP/s"),
+        ("cpu", "1,000: 10 µs, 100.00 GFLOP/s; 50,000: 100 µs, 10.00 GFLOP/s; 1,000,000: 2 ms, 0.50 GFLOP/s"),
         ("scalar", "1,000: 40 µs, 4.00x"),
         ("cpu", "32x32: 1 µs, 500.00 GMAC/s"),
     ];

@@ -140,7 +140,7 @@ fn place(run: &Run, device: &str) -> String {
 fn at_size(row: &CellSummary, curves: &Curves<'_>) -> Option<AtSize> {
     let round = 10u64.pow(power(row));
     let is_round = row.cell.shape == round.to_string();
-    let shape = if is_round { grouped(round) } else { row.cell.shape.clone() };
+    let shape = row.cell.shape.parse().map_or_else(|_| row.cell.shape.clone(), grouped);
     let rest = if row.cell.device == SCALAR { over_cpu(row, curves).map(ratio) } else { throughput(row) };
     let rest = rest.map(|rest| format!(", {rest}")).unwrap_or_default();
     Some(AtSize { shape, is_round, time: time(row.q1_ns?) + &rest })
