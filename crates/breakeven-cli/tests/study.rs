@@ -173,6 +173,17 @@ fn criterion_files_are_written_and_read_back() {
     let median = read("estimates.json")["median"]["point_estimate"].as_f64().unwrap();
     let (least, most) = (cell["min_ns"].as_f64().unwrap(), cell["median_ns"].as_f64().unwrap());
     assert!(least <= median && median <= 1.5 * most, "{median} {cell}");
+    // As criterion does it, what was there is the base that its tools compare with.
+    let other = folder.path("other");
+    assert_eq!(code(&run(&scan(&other, &[]))), 0);
+    let estimates =
+        |of: &str| std::fs::read(Path::new(&to).join(format!("relu f32/cpu host/1000/{of}/estimates.json"))).unwrap();
+    let first = estimates("new");
+    for _ in 0..2 {
+        let before = estimates("new");
+        assert_eq!(code(&run(&["report", &other, "--criterion", &to])), 0);
+        assert!(estimates("base") == before && estimates("new") != first);
+    }
     let no_samples = run(&["report", &format!("{out}/summary.json"), "--criterion", &to]);
     assert_eq!(code(&no_samples), 2, "{}", text(&no_samples));
     assert!(text(&no_samples).contains(&format!("has the raw samples (samples.csv, events.jsonl): name {out}\n")));

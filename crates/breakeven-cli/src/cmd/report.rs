@@ -1,5 +1,6 @@
 //! `breakeven report`: what a run folder says, as pages and tables.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -28,7 +29,7 @@ pub struct Report {
     /// Set the tables that others published beside it, marked as theirs.
     #[arg(long)]
     published: bool,
-    /// Write what criterion writes (`benchmark.json` and `estimates.json` for each row that has a time) below this folder, and nothing else.
+    /// Write what criterion writes (`benchmark.json` and `estimates.json` for each row that has a time) below this folder, and nothing else; what it wrote before is kept as `base` beside it.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["format", "output", "published"])]
     criterion: Option<PathBuf>,
 }
@@ -62,10 +63,11 @@ impl Report {
     /// Estimates are drawn from raw samples, which a summary has no longer.
     fn write_criterion(&self, folder: &Path, as_json: bool) -> anyhow::Result<()> {
         let files = criterion::of_run(&recorded(&self.run).context("--criterion is made of raw samples")?);
-        for file in &files {
-            let path = folder.join(&file.path);
-            std::fs::create_dir_all(path.parent().expect("it lies below the folder"))?;
-            write_file(&path, &file.text)?;
+        let places: Vec<PathBuf> = files.iter().map(|file| folder.join(&file.path)).collect();
+        let folders: BTreeSet<&Path> = places.iter().filter_map(|place| place.parent()).collect();
+        folders.into_iter().try_for_each(renew)?;
+        for (place, file) in places.iter().zip(&files) {
+            write_file(place, &file.text)?;
         }
         if as_json {
             println!("{}", json!({ "folder": folder, "files": files.len() }));
@@ -80,6 +82,18 @@ impl Report {
         let report = report(name).with_context(|| format!("there is no report `{name}`; known are {}", known()))?;
         Ok(self.output.clone().unwrap_or_else(|| folder_of(&self.run).join(report.file)))
     }
+}
+
+/// An empty folder; what was in it is in `base` beside it then, as criterion does it, so that its tools compare both.
+fn renew(folder: &Path) -> anyhow::Result<()> {
+    let base = folder.with_file_name("base");
+    if folder.exists() {
+        if base.exists() {
+            std::fs::remove_dir_all(&base).with_context(|| format!("{} cannot be replaced", base.display()))?;
+        }
+        std::fs::rename(folder, &base).with_context(|| format!("{} cannot be kept", folder.display()))?;
+    }
+    std::fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))
 }
 
 fn folder_of(run: &Path) -> PathBuf {
