@@ -19,8 +19,21 @@ use breakeven_bench::{Samples, WARM_UP, interleave, stretches};
 const ROUNDS: usize = 2000;
 const BATCH_ROUNDS: usize = 200;
 
-/// What it measures after one eager operation, in this order.
-const PARTS: [&str; 6] = ["bare", "batches", "steps", "stream", "overlap", "host"];
+type Part = (&'static str, fn(&Engine, &DeviceReport) -> Result<()>);
+
+/// What it measures on each device, after one eager operation and in this order.
+const PARTS: [Part; 5] = [
+    ("bare", |engine, device| {
+        round_trip(engine, device);
+        Ok(())
+    }),
+    ("batches", |engine, device| relu_batches(engine, device.id)),
+    ("steps", |engine, device| steps::all(engine, device.id)),
+    ("stream", |engine, device| stream::all(engine, device.id)),
+    ("overlap", |engine, device| overlap::all(engine, device.id)),
+];
+/// What it measures at last, on all of them.
+const HOST: &str = "host";
 
 /// Parts that were asked for, and sizes of `host`; all of them where there are none.
 #[derive(Default)]
@@ -35,15 +48,23 @@ impl Wanted {
         for word in words {
             match word.parse() {
                 Ok(size) if host::sizes().any(|one| one == size) => wanted.sizes.push(size),
-                _ if PARTS.contains(&word.as_str()) => wanted.parts.push(word),
+                _ if Wanted::known().any(|part| part == word) => wanted.parts.push(word),
                 _ => {
                     let sizes: Vec<String> = host::sizes().map(|size| size.to_string()).collect();
-                    let known = format!("parts are {}; sizes of host are {}", PARTS.join(", "), sizes.join(", "));
+                    let known = format!(
+                        "parts are {}; sizes of host are {}",
+                        Wanted::known().collect::<Vec<_>>().join(", "),
+                        sizes.join(", ")
+                    );
                     return Err(format!("'{word}' is neither a part nor a size: {known}"));
                 }
             }
         }
         Ok(wanted)
+    }
+
+    fn known() -> impl Iterator<Item = &'static str> {
+        PARTS.iter().map(|(part, _)| *part).chain([HOST])
     }
 
     fn has(&self, part: &str) -> bool {
@@ -63,28 +84,14 @@ fn main() -> Result<()> {
     let devices: Vec<DeviceReport> = engine.devices().into_iter().filter(ready).collect();
     for device in devices.iter().filter(|d| d.id != DeviceId::HOST) {
         println!("{} ({})", device.name, device.info.name);
-        on_device(&engine, device, &wanted)?;
+        PARTS.iter().filter(|(part, _)| wanted.has(part)).try_for_each(|(_, measure)| measure(&engine, device))?;
     }
     let named: Vec<(DeviceId, String)> = devices.into_iter().map(|d| (d.id, d.name)).collect();
-    if wanted.has("host") {
+    if wanted.has(HOST) {
         host::all(&engine, &named, &wanted.sizes)?;
     }
     engine.notes().iter().for_each(|note| println!("note: {note}"));
     Ok(())
-}
-
-fn on_device(engine: &Engine, device: &DeviceReport, wanted: &Wanted) -> Result<()> {
-    let parts: [(&str, &dyn Fn() -> Result<()>); 5] = [
-        ("bare", &|| {
-            round_trip(engine, device);
-            Ok(())
-        }),
-        ("batches", &|| relu_batches(engine, device.id)),
-        ("steps", &|| steps::all(engine, device.id)),
-        ("stream", &|| stream::all(engine, device.id)),
-        ("overlap", &|| overlap::all(engine, device.id)),
-    ];
-    parts.iter().filter(|(part, _)| wanted.has(part)).try_for_each(|(_, measure)| measure())
 }
 
 /// `add` of 1,000 numbers: written, placed, computed and read.

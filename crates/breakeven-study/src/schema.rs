@@ -1,4 +1,4 @@
-//! Names and versions of the files: a reader takes its own major version and refuses every other.
+//! Names and versions of the files and of what is printed for programs: a reader takes its own major version and refuses every other.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -184,7 +184,9 @@ fn throughput(row: &CellSummary) -> Option<String> {
         let copied = row.copied?;
         return Some(rate((copied.upload_bytes + copied.read_bytes) as f64 / seconds, "B"));
     }
-    let is_product = ["matmul", "linear", "conv1d", "conv2d", "conv2d_16_to_32"].contains(&row.cell.operation.as_str());
+    // "conv2d_16_to_32" is a convolution of other extents.
+    let kind = row.cell.operation.split('_').next().unwrap_or_default();
+    let is_product = ["matmul", "linear", "conv1d", "conv2d"].contains(&kind);
     Some(match row.flops {
         Some(flops) if is_product => rate(flops as f64 / 2.0 / seconds, "MAC"),
         Some(flops) => rate(flops as f64 / seconds, "FLOP"),
