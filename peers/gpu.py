@@ -2,6 +2,8 @@
 under the same names: device time in microseconds, lower quartile, TF32 off.
 
     python peers/gpu.py [--only part-of-a-name]
+
+What begins and ends in the host's memory is measured by the clock on the wall.
 """
 
 import argparse
@@ -67,7 +69,7 @@ def rows():
 
 
 def products():
-    shapes = [(n, n, n) for n in (1024, 2048, 4096)]
+    shapes = [(n, n, n) for n in (1000, 1024, 2048, 4096)]
     shapes += [(1, 4096, 4096), (32, 1024, 4096), (128, 384, 384), (2048, 384, 1536), (2048, 1536, 384)]
     shapes += [(4096, 384, 384), (4096, 1536, 384), (16, 384, 1536)]
     shapes += [(1023, 1025, 1027), (4095, 4097, 2049)]
@@ -153,13 +155,30 @@ def encoders(only):
                 if only not in name:
                     continue
                 assert torch.allclose(torch.as_tensor(call()), want, atol=1e-5), name
-                times, begun = [], time.perf_counter()
-                while time.perf_counter() < begun + 1.2:
-                    started = time.perf_counter()
-                    call()
-                    times.append(1e3 * (time.perf_counter() - started))
-                late = sorted(times[len(times) // 2 :])
-                print(f"  {name:<48} {late[len(late) // 4]:>8.2f} ms", flush=True)
+                print(f"  {name:<48} {1e3 * wall(call):>8.2f} ms", flush=True)
+
+
+def hosted(only):
+    """From the host's ordinary memory to there: what `breakeven-bench -- host` and `-- steps` measure."""
+    rows = [("relu 1000000", F.relu, (torch.rand(1000, 1000) - 0.5,)), ("matmul 1000", torch.matmul, (torch.rand(1000, 1000), torch.rand(1000, 1000)))]
+    for name, function, given in rows:
+        name += ", host to host"
+        if only not in name:
+            continue
+        call = lambda: function(*(x.cuda() for x in given)).cpu()  # noqa: E731, B023
+        assert torch.allclose(call(), function(*given), atol=1e-3), name
+        print(f"  {name:<40} {1e6 * wall(call):>10.1f} us", flush=True)
+
+
+def wall(call, seconds=1.2):
+    """Lower quartile of the second half of what calls take end to end, in seconds."""
+    times, begun = [], time.perf_counter()
+    while time.perf_counter() < begun + seconds:
+        started = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - started)
+    late = sorted(times[len(times) // 2 :])
+    return late[len(late) // 4]
 
 
 def runtime(model, ids, mask):
@@ -195,6 +214,7 @@ def main():
                 call()
                 us = time_us(graphed(call))
                 print(f"  {name:<40} {us:>10.1f} us  {work / us / 1e6:>8.2f} {unit}", flush=True)
+    hosted(only)
     if "MiniLM".startswith(only[:6]):
         encoders(only)
 

@@ -72,6 +72,17 @@ fn data_instead_of_text() {
     assert!(data.as_array().is_some_and(|steps| steps.iter().all(|step| step["reason"].is_string())), "{text}");
 }
 
+/// Three runs on a software adapter: what was compiled for the first serves the others.
+#[test]
+fn what_a_gpu_made_and_found_again_is_told() {
+    let text = succeed(&["run", MODEL, "--on", "wgpu:0", "--random", "--repeat", "3", "--json"]);
+    let data: serde_json::Value = serde_json::from_str(&text).expect("one object");
+    let count = |name: &str| data["counts"]["wgpu:0"][name].as_u64().unwrap_or_else(|| panic!("no {name}: {text}"));
+    assert!(count("submits") >= 3 && count("dispatches") >= 3 && count("bind_group_hits") >= 1, "{text}");
+    assert!(count("pipelines") >= 1 && count("pipelines") == count("pipelines_kept"), "{text}");
+    assert_eq!(data["counts"]["cpu"], serde_json::json!({}), "it has neither pipelines nor submissions");
+}
+
 #[test]
 fn a_frozen_plan_is_followed() {
     let folder = Folder::new("frozen");
@@ -164,6 +175,8 @@ fn devices_are_told_with_their_health() {
         // What a software driver tells is the whole machine's.
         assert!(budget.is_none() || device["kind"] != "Software", "{device}");
         assert!(used.is_some_and(|used| budget.is_none_or(|budget| used < budget)), "{device}");
+        let is_told = device["kind"] != "Software" || device["counts"]["pipelines"].is_u64();
+        assert!(is_told && device["pools"]["memory"].is_array(), "{device}");
     }
     let text = String::from_utf8_lossy(&call(&["devices", "--software"]).stdout).into_owned();
     assert!(text.contains("\n         healthy, ") && text.contains(" in use, nothing in flight"), "{text}");

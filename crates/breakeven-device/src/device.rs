@@ -133,6 +133,18 @@ pub trait Device: Send + Sync + fmt::Debug {
         Vec::new()
     }
 
+    /// Buffers that copies to the device pass through, and those that copies from it do, by size class, the smallest first; empty where
+    /// it has none.
+    fn staging_classes(&self) -> [Vec<PoolClass>; 2] {
+        Default::default()
+    }
+
+    /// What it did so far and what it keeps, in terms of its own: submissions, pipelines made and found again. Empty where it counts
+    /// nothing. They only grow, but for what is there "now".
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     /// Give pooled memory back that has not been used for `age`.
     fn trim(&self, age: Duration);
 

@@ -4,45 +4,61 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::staging::Staging;
 
-/// How often a device did what.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+/// The counters and their names, for whoever shows all of them: each is written down once.
+macro_rules! counters {
+    ($($(#[$about:meta])* $name:ident,)*) => {
+        /// How often a device did what.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $($(#[$about])* pub $name: u64,)*
+        }
+
+        impl Counters {
+            /// All of them by name.
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name),)*]
+            }
+        }
+    };
+}
+
+counters! {
     /// Command buffers given to the queue.
-    pub submits: u64,
+    submits,
     /// Compute passes.
-    pub passes: u64,
+    passes,
     /// Kernels dispatched.
-    pub dispatches: u64,
+    dispatches,
     /// Copies from the host.
-    pub uploads: u64,
+    uploads,
     /// Copies to the host.
-    pub reads: u64,
+    reads,
     /// Of both, those that the device copied nothing for: its own memory was written or read by the host.
-    pub in_place: u64,
+    in_place,
     /// Reads whose bytes were lent where they lie.
-    pub lent: u64,
+    lent,
     /// Bytes that are lent now.
-    pub lent_bytes: u64,
+    lent_bytes,
     /// Buffers made for copies from and to the host.
-    pub staging: u64,
+    staging,
     /// Copies from and to the host that found a buffer which was made before.
-    pub staging_hits: u64,
+    staging_hits,
     /// Bytes of all such buffers now, in use and waiting.
-    pub staging_bytes: u64,
+    staging_bytes,
     /// Pipelines compiled.
-    pub pipelines: u64,
+    pipelines,
     /// Dispatches of prepared segments whose pipeline was there already.
-    pub pipeline_hits: u64,
+    pipeline_hits,
     /// Pipelines that are kept now for who asks for them next.
-    pub pipelines_kept: u64,
+    pipelines_kept,
     /// Pipelines that were let go for others.
-    pub pipelines_let_go: u64,
+    pipelines_let_go,
     /// Bytes of the texts of those that are kept: drivers do not tell how much they hold.
-    pub pipeline_text_bytes: u64,
+    pipeline_text_bytes,
     /// Bind groups made.
-    pub bind_groups: u64,
+    bind_groups,
     /// Bind groups of submissions that were found as they were made for an earlier one with the same buffers.
-    pub bind_group_hits: u64,
+    bind_group_hits,
 }
 
 #[derive(Debug, Default)]

@@ -76,11 +76,6 @@ impl WgpuDevice {
         self.pipelines.count(self.gpu.counts.read(&self.gpu.staging))
     }
 
-    /// Buffers that copies to the device pass through, and those that copies from it do, by size class, the smallest first.
-    pub fn staging_classes(&self) -> [Vec<PoolClass>; 2] {
-        self.gpu.staging.classes()
-    }
-
     /// Gives the device up as if it were lost, for tests of what happens then.
     pub fn destroy(&self) {
         self.gpu.device.destroy();
@@ -329,6 +324,14 @@ impl Device for WgpuDevice {
 
     fn pool_classes(&self) -> Vec<PoolClass> {
         self.gpu.pool_classes()
+    }
+
+    fn staging_classes(&self) -> [Vec<PoolClass>; 2] {
+        self.gpu.staging.classes()
+    }
+
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        self.counters().named()
     }
 
     fn trim(&self, age: Duration) {

@@ -86,6 +86,9 @@ pub struct DeviceReport {
     pub health: Option<Health>,
     /// Memory it holds and what it may hold, and what is in flight there, when it is open.
     pub memory: Option<Memory>,
+    /// What it did since it was opened and what it keeps, in terms of its own: `("pipelines", 12)`. [`Device::pool_classes`] and
+    /// [`Device::staging_classes`] of [`Engine::device`] tell of its memory by size.
+    pub counts: Vec<(&'static str, u64)>,
     /// How often it was lost and opened again.
     pub reopened: usize,
     /// Kernels that lost it twice, in words. They are not run there again until [`Engine::readmit`].

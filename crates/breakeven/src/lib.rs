@@ -73,7 +73,9 @@ mod trace;
 mod value;
 mod views;
 
-pub use breakeven_device::{Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes, Memory};
+pub use breakeven_device::{
+    Deadline, Device, DeviceError, DeviceInfo, DeviceKind, HostBytes, Memory, PoolClass, PoolCounters,
+};
 pub use breakeven_ir::{
     Any, CallError, Combine, CustomInputs, CustomOp, CustomOutputs, DType, Element, Float, Fold, Integer, Kind, Logic,
     MapDef, Number, Precision, Row, Shape, Spec, Tolerance, Wgsl, Word, row,

@@ -32,6 +32,7 @@ impl Snapshot {
             state: entry.state.clone(),
             health: entry.health(memory),
             memory,
+            counts: entry.device.as_ref().map(|device| device.counts()).unwrap_or_default(),
             reopened: entry.record.reopened,
             quarantined: entry.record.quarantined(),
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use breakeven::{Deadline, Device, DeviceId, DeviceReport, DeviceState, Engine, Graphics, Health, Memory};
+use breakeven::{Deadline, Device, DeviceId, DeviceReport, DeviceState, Engine, Graphics, Health, Memory, PoolClass};
 use serde_json::{Value, json};
 
 /// Arguments of `devices`.
@@ -49,14 +49,27 @@ impl Devices {
     fn found(&self, engine: &Engine, report: DeviceReport) -> Found {
         let device = engine.device(report.id).filter(|_| report.state == DeviceState::Ready);
         let asked = if report.id == DeviceId::HOST { "host" } else { &self.limits };
-        Found { limits: device.map(|device| Limits::of(&*device, asked)), report }
+        let pools = device.as_deref().map(pools);
+        Found { limits: device.map(|device| Limits::of(&*device, asked)), pools, report }
     }
 }
 
-/// A device, and what it can hold where it is open.
+/// A device, and what it can hold and holds where it is open.
 struct Found {
     report: DeviceReport,
     limits: Option<Limits>,
+    pools: Option<Value>,
+}
+
+/// Memory that it keeps for who asks next, by size class, and what copies to and from it pass through.
+fn pools(device: &dyn Device) -> Value {
+    let [upload, read] = device.staging_classes();
+    let one = |class: &PoolClass| {
+        let PoolClass { bytes, hits, misses, live, waiting } = class;
+        json!({"bytes": bytes, "hits": hits, "misses": misses, "live": live, "waiting": waiting})
+    };
+    let all = |classes: Vec<PoolClass>| classes.iter().map(one).collect::<Value>();
+    json!({"memory": all(device.pool_classes()), "upload": all(upload), "read": all(read)})
 }
 
 /// What was asked for and what was granted.
@@ -143,6 +156,11 @@ fn in_use(memory: &Memory) -> String {
     format!(", {}{budget} in use, {in_flight}", size(memory.used_bytes()))
 }
 
+/// What a device did so far, by name.
+pub fn counts(device: &DeviceReport) -> Value {
+    device.counts.iter().map(|(name, count)| ((*name).to_owned(), Value::from(*count))).collect()
+}
+
 fn memory(memory: &Memory) -> Value {
     json!({
         "used_bytes": memory.used_bytes(),
@@ -154,7 +172,7 @@ fn memory(memory: &Memory) -> Value {
     })
 }
 
-fn text(Found { report: device, limits }: &Found) -> String {
+fn text(Found { report: device, limits, .. }: &Found) -> String {
     let info = &device.info;
     let limits = limits.as_ref().map(Limits::text).unwrap_or_default();
     let address = info.address.as_ref().map_or(String::new(), |a| format!(", at {a}"));
@@ -172,7 +190,7 @@ fn text(Found { report: device, limits }: &Found) -> String {
     )
 }
 
-fn object(Found { report: device, limits }: &Found) -> Value {
+fn object(Found { report: device, limits, pools }: &Found) -> Value {
     let info = &device.info;
     json!({
         "id": device.id.0,
@@ -187,6 +205,8 @@ fn object(Found { report: device, limits }: &Found) -> Value {
         "health_reason": device.health.as_ref().and_then(Health::reason),
         "memory": device.memory.as_ref().map(memory),
         "limits": limits.as_ref().map(Limits::object),
+        "counts": counts(device),
+        "pools": pools,
         "reopened": device.reopened,
         "quarantined_kernels": device.quarantined,
     })

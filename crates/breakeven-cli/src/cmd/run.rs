@@ -9,6 +9,7 @@ use breakeven::{Frozen, Report, Tensor};
 use breakeven_onnx::Outputs;
 use serde_json::{Value, json};
 
+use crate::cmd::devices::counts;
 use crate::model::{Given, Session, files};
 
 /// Arguments of `run`.
@@ -115,6 +116,7 @@ fn object(session: &Session, done: &Done, wrote: &[String]) -> Value {
         "seconds": seconds,
         "predicted_seconds": done.report.as_ref().map(|r| r.plan.predicted.seconds),
         "devices": works.iter().map(Work::object).collect::<Vec<_>>(),
+        "counts": session.engine.monitor().iter().map(|d| (d.name.clone(), counts(d))).collect::<Value>(),
         "replanned": done.report.as_ref().map(|r| r.replanned.clone()).unwrap_or_default(),
         "outputs": outputs.flatten().collect::<Vec<_>>(),
         "wrote": wrote,

@@ -7,6 +7,7 @@ use crate::stand::{Stand, f32s, show};
 
 pub fn all(stand: &Stand) {
     let shapes = [
+        [1000; 3],
         [1024; 3],
         [2048; 3],
         [4096; 3],
