@@ -33,6 +33,7 @@ pub struct Node {
 pub struct Graph {
     nodes: Vec<Node>,
     outputs: Vec<NodeId>,
+    lifted: Vec<NodeId>,
 }
 
 impl Graph {
@@ -69,6 +70,21 @@ impl Graph {
     /// One number, rank 0.
     pub fn fill(&mut self, dtype: DType, value: f64) -> NodeId {
         self.push(Op::Fill(value), &[], Spec::new(dtype, Shape::scalar()))
+    }
+
+    /// Makes an input of a number, so that graphs which differ in it are one; false where `id` is no number.
+    pub fn lift(&mut self, id: NodeId) -> bool {
+        let is_number = self.nodes.get(id.index()).is_some_and(|node| matches!(node.op, Op::Fill(_)));
+        if is_number {
+            self.nodes[id.index()].op = Op::Input;
+            self.lifted.push(id);
+        }
+        is_number
+    }
+
+    /// Inputs that were numbers, in the order in which they were [lifted](Graph::lift).
+    pub fn lifted(&self) -> &[NodeId] {
+        &self.lifted
     }
 
     /// An operation over earlier nodes.

@@ -13,6 +13,7 @@ use crate::{DeviceId, Plan};
 #[serde(try_from = "Written", into = "Written")]
 pub struct Frozen {
     graph: u64,
+    lifted: Vec<u32>,
     kernels: BTreeMap<Vec<u32>, (DeviceId, u64)>,
 }
 
@@ -21,6 +22,8 @@ pub struct Frozen {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Written {
     graph: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    lifted: Vec<u32>,
     kernels: Vec<FrozenKernel>,
 }
 
@@ -36,6 +39,11 @@ impl Frozen {
     /// [`Graph::fingerprint`](breakeven_ir::Graph::fingerprint) of the graph that it is for.
     pub fn graph(&self) -> u64 {
         self.graph
+    }
+
+    /// Numbers of the graph as it is written which have to be [lifted](breakeven_ir::Graph::lift) before.
+    pub fn lifted(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.lifted.iter().map(|id| NodeId(*id))
     }
 
     /// Whether all of it runs on the CPU.
@@ -63,7 +71,7 @@ impl Plan {
     /// The decisions of this plan, for [`crate::Policy::frozen`].
     pub fn freeze(&self) -> Frozen {
         let kernels = self.decisions.iter().map(|d| (d.nodes.clone(), (d.device, d.largest_launch))).collect();
-        Frozen { graph: self.graph, kernels }
+        Frozen { graph: self.graph, lifted: self.lifted.iter().map(|id| id.0).collect(), kernels }
     }
 }
 
@@ -74,13 +82,14 @@ impl TryFrom<Written> for Frozen {
         let wrong = |e| format!("a frozen plan names its graph by 16 hexadecimal digits, not '{}': {e}", written.graph);
         let graph = u64::from_str_radix(&written.graph, 16).map_err(wrong)?;
         let kernels = written.kernels.into_iter().map(|k| (k.nodes, (k.device, k.largest_launch))).collect();
-        Ok(Frozen { graph, kernels })
+        Ok(Frozen { graph, lifted: written.lifted, kernels })
     }
 }
 
 impl From<Frozen> for Written {
     fn from(frozen: Frozen) -> Written {
         let one = |(nodes, (device, largest_launch))| FrozenKernel { nodes, device, largest_launch };
-        Written { graph: format!("{:016x}", frozen.graph), kernels: frozen.kernels.into_iter().map(one).collect() }
+        let kernels = frozen.kernels.into_iter().map(one).collect();
+        Written { graph: format!("{:016x}", frozen.graph), lifted: frozen.lifted, kernels }
     }
 }

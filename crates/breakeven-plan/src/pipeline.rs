@@ -62,7 +62,7 @@ pub fn plan_observed(
     loop {
         let plan = plan_without(request, &barred, done)?;
         match short_of_memory(machine, &plan, &barred) {
-            None => return Ok(Plan { graph: fingerprint, ..plan }),
+            None => return Ok(Plan { graph: fingerprint, lifted: graph.lifted().to_vec(), ..plan }),
             Some((device, why)) => barred.insert(device, why),
         };
     }
@@ -187,7 +187,8 @@ fn assemble(request: Request<'_>, program: &Program, schedule: Schedule) -> Plan
     let (slots, steps) = (slots.all, slots.steps);
     let devices = request.machine.devices.iter().map(|view| view.name.clone()).collect();
     let (decisions, decided, predicted, remarks) = (Vec::new(), Vec::new(), Cost::ZERO, Vec::new());
-    Plan { graph: 0, devices, slots, steps, outputs, decisions, decided, predicted, rival: None, counts, remarks }
+    let (graph, lifted, rival) = (0, Vec::new(), None);
+    Plan { graph, lifted, devices, slots, steps, outputs, decisions, decided, predicted, rival, counts, remarks }
 }
 
 fn output_place(program: &Program, wanted: &Wanted, found: Option<usize>) -> OutputPlace {

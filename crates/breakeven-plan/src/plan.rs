@@ -9,6 +9,8 @@ use crate::{Cost, Decision, DeviceId};
 pub struct Plan {
     /// [`Graph::fingerprint`](breakeven_ir::Graph::fingerprint) of the graph that it computes.
     pub graph: u64,
+    /// Numbers of that graph as it was written which it takes as inputs, by node.
+    pub lifted: Vec<NodeId>,
     /// Names of the machine's devices, by id.
     pub devices: Vec<String>,
     /// Memory that the steps use.

@@ -21,6 +21,12 @@ fn main() -> breakeven::Result<()> {
     time("a + b, only written down", || drop(black_box(&a + &b)));
     time("(a + b).read_into(..)", || (&a + &b).read_into(&mut out, deadline).expect("it runs"));
     check(&out);
+    let mut rate = 0.0;
+    time("(a * rate).read_into(..), another rate", || {
+        rate += 1e-3;
+        (&a * rate).read_into(&mut out, deadline).expect("it runs");
+    });
+    assert!(out.iter().zip(&data).all(|(product, a)| *product == a * rate as f32), "a product is wrong");
     time("(a + b).to_vec()", || out = (&a + &b).to_vec().expect("it runs"));
     check(&out);
     time("engine.run(&[&(a + b)])", || drop(engine.run(&[&(&a + &b)]).expect("it runs")));

@@ -16,6 +16,7 @@ use crate::coming::{AllComing, Awaits, Compiled};
 use crate::devices::{Entry, Snapshot};
 use crate::engine::Shared;
 use crate::failure::Failure;
+use crate::numbers::Numbers;
 use crate::planned::{MadeFor, Planned, Turn};
 use crate::small::Small;
 use crate::stale::{KeepsPlans, moment};
@@ -34,6 +35,8 @@ pub(crate) struct Plans {
     pub small: Small,
     /// Those that are being compiled.
     pub coming: AllComing,
+    /// What changes in graphs that are alike.
+    pub numbers: Numbers,
 }
 
 #[derive(Debug, Default)]
@@ -93,6 +96,29 @@ impl Engine {
             Compiled::Now(made_for, executable) => Ok(self.keep_plan(key, wanted, *made_for, executable)),
             Compiled::Later(stand_in) => Ok(stand_in),
         }
+    }
+
+    /// As [`Engine::executable`], of a trace whose numbers become inputs where graphs like it had others again and again, or where the plan
+    /// that was frozen takes them as such.
+    pub(crate) fn executable_of(
+        &self,
+        trace: &mut Trace,
+        (devices, read): (&Snapshot, &[bool]),
+        mut policy: Policy,
+        awaits: Awaits,
+    ) -> Result<Arc<Planned>, Failure> {
+        if let Some(frozen) = &policy.frozen {
+            trace.lift(frozen.lifted());
+        } else {
+            let wanted = Wanted { devices, trace, read, policy };
+            if let Some(known) = self.0.plans.find(wanted.trace.graph.fingerprint(), &wanted) {
+                return Ok(known);
+            }
+            policy = wanted.policy;
+            trace.lift(self.0.plans.numbers.changing(&trace.graph));
+        }
+        policy.pins.retain(|id, _| trace.graph.node(*id).op != Op::Input);
+        self.executable(&Wanted { devices, trace, read, policy }, awaits)
     }
 
     fn keep_plan(&self, key: u64, wanted: &Wanted<'_>, made_for: MadeFor, executable: Arc<Executable>) -> Arc<Planned> {

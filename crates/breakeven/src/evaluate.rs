@@ -10,7 +10,6 @@ use breakeven_ir::{Element, Layout, NodeId, Op};
 use breakeven_plan::{Cost, DeviceId, Frozen, OutputPlace, Plan, Policy, Trust};
 
 use crate::attempts::Attempts;
-use crate::cache::Wanted;
 use crate::coming::Awaits;
 use crate::devices::Snapshot;
 use crate::failure::{Failure, of_device};
@@ -55,8 +54,8 @@ impl Engine {
         let snapshot = self.0.devices.snapshot();
         let mut trace = Trace::of(outputs, &snapshot)?;
         let policy = self.policy(std::mem::take(&mut trace.pins));
-        let wanted = Wanted { devices: &snapshot, trace: &trace, read: &vec![true; outputs.len()], policy };
-        let planned = self.executable(&wanted, Awaits::It(self.patience()));
+        let read = vec![true; outputs.len()];
+        let planned = self.executable_of(&mut trace, (&snapshot, &read), policy, Awaits::It(self.patience()));
         let planned = planned.map_err(|failure| failure.named(&snapshot))?;
         let plan = planned.lead().plan();
         let searching = self.0.devices.remark().map(str::to_owned);
@@ -285,7 +284,7 @@ impl Engine {
         }
         let mut trace = Trace::of(outputs, snapshot)?;
         let policy = Policy { frozen: frozen.cloned(), ..self.policy(std::mem::take(&mut trace.pins)) };
-        let planned = self.executable(&Wanted { devices: snapshot, trace: &trace, read, policy }, awaits)?;
+        let planned = self.executable_of(&mut trace, (snapshot, read), policy, awaits)?;
         Ok(Ready { inputs: trace.inputs, planned })
     }
 

@@ -44,6 +44,7 @@ mod mapped;
 mod maps;
 mod monitor;
 mod npy;
+mod numbers;
 mod operators;
 mod ops;
 mod order;

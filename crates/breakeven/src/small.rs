@@ -12,6 +12,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::contest::Side;
 use crate::folded::Folded;
+use crate::numbers::bytes_of;
 use crate::planned::{MadeFor, Planned};
 use crate::report::Report;
 use crate::stale::moment;
@@ -184,6 +185,13 @@ impl Search<'_> {
                     self.give(id, value)?;
                     None
                 }
+                // It is another one at every call, so that the plan takes it as an input.
+                State::Recipe(Op::Fill(number), _) if self.is_input(id) => {
+                    let spec = input.0.spec.clone().ok()?;
+                    let bytes = bytes_of(spec.dtype, *number);
+                    self.give(id, &Value::on_host(spec, bytes))?;
+                    None
+                }
                 State::Recipe(..) | State::Folded(_) => {
                     input.0.is_wanted_again();
                     Some(input.clone())
@@ -193,6 +201,10 @@ impl Search<'_> {
         };
         self.met[id.index()] = Some(Met { at, recipe });
         Some(())
+    }
+
+    fn is_input(&self, id: NodeId) -> bool {
+        self.known.planned.made_for.graph.node(id).op == Op::Input
     }
 
     /// Input `id` is there.
