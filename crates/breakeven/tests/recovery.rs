@@ -274,25 +274,44 @@ fn s11_a_hung_device_is_left_and_nothing_waits_for_it() {
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
 }
 
-/// Steps of one plan, of which the device cannot do every second: it is lost or hangs in the middle of a run that has used it already.
+/// Without doubles: of a plan with steps in them, the device does the others.
+fn without_doubles(faults: &[Fault]) -> Driven {
+    let mut options = options(faults);
+    options.caps.dtypes.retain(|dtype| *dtype != DType::F64);
+    let known = breakeven::Profile { devices: vec![sim::unbeatable()], ..breakeven::Profile::new("") };
+    Driven::of(vec![vec![options.clone(), options]], |builder| builder.profile(known))
+}
+
+/// Twenty steps, of which the device can do every second: each of these waits for the CPU's before it, and is a submission of its own.
+fn ten_turns(driven: &Driven) -> Tensor {
+    let step = |x: Tensor, _| (x.cumsum(0).cast(DType::F64).cumsum(0) * 0.5).cast(DType::F32);
+    (0..10).fold(driven.engine.tensor(&[1.0, 2.0, 3.0], [3]), step)
+}
+
+/// Runs them as one plan: how many submissions of the device led to the answer, and what failed before.
+fn take_turns(driven: &Driven) -> (usize, Vec<String>) {
+    let y = ten_turns(driven);
+    let report = driven.engine.run(&[&y]).unwrap();
+    assert_eq!(y.to_vec::<f32>().unwrap(), [1.0, 22.0, 253.0].map(|sum: f32| sum / 1024.0), "{report}");
+    (report.submissions.iter().filter(|(device, _)| *device == GPU).count(), report.replanned)
+}
+
+/// In the middle of a run that has used the device already.
 #[test]
-fn s05_a_loss_or_a_hang_in_the_middle_of_one_plan_is_answered() {
-    let taken = |faults: &[Fault]| {
-        let mut options = options(faults);
-        options.caps.dtypes.retain(|dtype| *dtype != DType::F64);
-        let known = breakeven::Profile { devices: vec![sim::unbeatable()], ..breakeven::Profile::new("") };
-        let driven = Driven::of(vec![vec![options.clone(), options]], |builder| builder.profile(known));
-        let first = driven.engine.tensor(&[1.0, 2.0, 3.0], [3]);
-        let step = |x: Tensor, nth: usize| {
-            if nth.is_multiple_of(2) { x.cumsum(0) } else { (x.cast(DType::F64).cumsum(0) * 0.5).cast(DType::F32) }
-        };
-        let got = (0..10).fold(first, step).to_vec::<f32>().unwrap();
-        assert_eq!(got, [0.03125, 0.375, 2.4375], "{faults:?}");
-        driven.backend.opened(0)[0].submits()
-    };
-    assert_eq!(taken(&[]), 5, "each of its steps is a submission");
-    for at in 1..=5 {
-        assert_eq!(taken(&[Fault::LostAt(at)]) as u64, at - 1);
-        assert_eq!(taken(&[Fault::HangAt(at)]) as u64, at);
+fn s05_a_loss_or_a_hang_after_any_of_ten_steps_of_one_plan_is_answered() {
+    let driven = without_doubles(&[]);
+    assert_eq!(take_turns(&driven), (10, vec![]));
+    assert_eq!((driven.engine.plans_made(), driven.backend.opened(0)[0].submits()), (1, 10), "all of it is one plan");
+    for at in 1..=10 {
+        for (fault, done) in [(Fault::LostAt(at), at - 1), (Fault::HangAt(at), at)] {
+            let driven = without_doubles(&[fault]);
+            let (there, replanned) = take_turns(&driven);
+            assert_eq!((there, replanned.len()), (0, 1), "{fault:?}: {replanned:?}");
+            assert_eq!(
+                (driven.engine.plans_made(), driven.backend.opened(0)[0].submits() as u64),
+                (2, done),
+                "{fault:?}"
+            );
+        }
     }
 }
