@@ -120,6 +120,11 @@ pub trait Device: Send + Sync + fmt::Debug {
         Ok(())
     }
 
+    /// As [`Device::drain`], and looks again and again whether anybody still wants to know; [`DeviceError::Cancelled`] once nobody does.
+    fn drain_while(&self, deadline: Deadline, _is_wanted: &dyn Fn() -> bool) -> Result<()> {
+        self.drain(deadline)
+    }
+
     /// Whether `buffer` is memory of this very device, and not of one that was open in its place before.
     fn owns(&self, _buffer: &Buffer) -> bool {
         true

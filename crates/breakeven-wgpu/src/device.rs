@@ -37,6 +37,9 @@ pub struct WgpuDevice {
 /// How long the driver may say that all work is done before it has called every callback.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// How long a wait stays inside the driver before it is looked whether anybody still wants it.
+const LOOK: Duration = Duration::from_millis(50);
+
 impl WgpuDevice {
     pub(crate) fn open(
         instance: &wgpu::Instance,
@@ -162,6 +165,35 @@ impl WgpuDevice {
         Ok(lock(&self.flight).start(submission))
     }
 
+    /// Waits for as long as it is wanted, which is looked at between waits inside the driver.
+    fn wait_while(&self, ticket: Ticket, deadline: Deadline, is_wanted: &dyn Fn() -> bool) -> Result<Timing> {
+        let start = Instant::now();
+        let mut done_since: Option<Instant> = None;
+        loop {
+            match self.poll(ticket) {
+                Status::Failed(e) => return Err(e),
+                Status::Done => return Ok(Timing { wait: start.elapsed(), ..lock(&self.flight).timing(ticket) }),
+                Status::Pending if deadline.has_passed() => {
+                    self.gpu.budget.pause();
+                    let pending = lock(&self.flight).pending();
+                    return Err(DeviceError::Timeout { waited: deadline.waited(), pending });
+                }
+                Status::Pending if !is_wanted() => return Err(DeviceError::Cancelled),
+                Status::Pending if start.elapsed() < self.gpu.options.spin => std::hint::spin_loop(),
+                Status::Pending if self.block(ticket, deadline.remaining().min(LOOK))? => {
+                    // Another thread may be about to call the callbacks; the driver may also have lost them.
+                    if lock(&self.flight).is_landing(ticket) {
+                        done_since = None;
+                    } else if done_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
+                        self.gpu.verdict.lose("work was reported done and never delivered");
+                    }
+                    std::thread::yield_now();
+                }
+                Status::Pending => {}
+            }
+        }
+    }
+
     /// Copies what a buffer holds from where it lies; false where that cannot be done at once.
     fn read_in_place(&self, buffer: &Buffer, to: &mut [u8]) -> Result<bool> {
         let memory = buffer.memory::<WgpuMemory>().filter(|memory| memory.is_of(&self.gpu));
@@ -266,37 +298,18 @@ impl Device for WgpuDevice {
     }
 
     fn wait(&self, ticket: Ticket, deadline: Deadline) -> Result<Timing> {
-        let start = Instant::now();
-        let mut done_since: Option<Instant> = None;
-        loop {
-            match self.poll(ticket) {
-                Status::Failed(e) => return Err(e),
-                Status::Done => return Ok(Timing { wait: start.elapsed(), ..lock(&self.flight).timing(ticket) }),
-                Status::Pending if deadline.has_passed() => {
-                    self.gpu.budget.pause();
-                    let pending = lock(&self.flight).pending();
-                    return Err(DeviceError::Timeout { waited: deadline.waited(), pending });
-                }
-                Status::Pending if start.elapsed() < self.gpu.options.spin => std::hint::spin_loop(),
-                Status::Pending if self.block(ticket, deadline.remaining())? => {
-                    // Another thread may be about to call the callbacks; the driver may also have lost them.
-                    if lock(&self.flight).is_landing(ticket) {
-                        done_since = None;
-                    } else if done_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
-                        self.gpu.verdict.lose("work was reported done and never delivered");
-                    }
-                    std::thread::yield_now();
-                }
-                Status::Pending => {}
-            }
-        }
+        self.wait_while(ticket, deadline, &|| true)
     }
 
     fn drain(&self, deadline: Deadline) -> Result<()> {
+        self.drain_while(deadline, &|| true)
+    }
+
+    fn drain_while(&self, deadline: Deadline, is_wanted: &dyn Fn() -> bool) -> Result<()> {
         self.gpu.verdict.check()?;
         // What others submit meanwhile is not waited for: there may be no end of it.
         let newest = lock(&self.flight).newest_ticket();
-        newest.map_or(Ok(()), |newest| self.wait(newest, deadline).map(drop))
+        newest.map_or(Ok(()), |newest| self.wait_while(newest, deadline, is_wanted).map(drop))
     }
 
     fn owns(&self, buffer: &Buffer) -> bool {

@@ -120,8 +120,8 @@ impl Engine {
         self.0.devices.wait(deadline).map_err(late)
     }
 
-    /// Ends what this engine does by itself: looking for GPUs, measuring them, and opening those again that were lost. When it returns,
-    /// none of its threads is in a driver, as when the engine is dropped; false where a driver did not let one go within five seconds.
+    /// Ends what this engine does by itself: looking for GPUs, measuring them, waiting for those that were late, and opening those again
+    /// that were lost. When it returns, none of its threads is in a driver, as when the engine is dropped; false where a driver did not let one go within five seconds.
     /// The engine goes on with the devices that it has; what has still to be compiled for them is left to the CPU, and what names a device
     /// is compiled by the call that asks for it.
     ///

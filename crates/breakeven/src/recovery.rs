@@ -128,7 +128,7 @@ impl Task {
     fn run(self, devices: &Weak<Devices>, id: DeviceId) {
         let mut opener = match self {
             Task::Open(opener) => Some(opener),
-            Task::Await { device, patience, kernels } => await_work(devices, id, &device, patience, &kernels),
+            Task::Await { device, patience, kernels } => await_work(devices, id, device, patience, &kernels),
         };
         while let Some(way) = opener {
             let opened = way.open(devices);
@@ -154,11 +154,18 @@ impl Task {
 fn await_work(
     devices: &Weak<Devices>,
     id: DeviceId,
-    device: &Arc<dyn Device>,
+    device: Arc<dyn Device>,
     patience: Duration,
     kernels: &[Kernel],
 ) -> Option<Opener> {
-    let ended = device.drain(Deadline::after(patience));
+    let inside = devices.upgrade()?.inside.clone();
+    let _stay = inside.enter();
+    // Whoever ends the engine waits until this thread has left the driver, also where it is the last that has the device.
+    let device = device;
+    let ended = device.drain_while(Deadline::after(patience), &|| is_wanted(devices));
+    if matches!(ended, Err(DeviceError::Cancelled)) {
+        return None;
+    }
     let amend = |entry: &mut Entry| match ended {
         Ok(()) => (entry.trust(), None),
         // It has answered somebody else meanwhile.
@@ -170,7 +177,7 @@ fn await_work(
             entry.retire(&error)
         }
     };
-    devices.upgrade()?.amend(id, Some(device), amend).flatten()
+    devices.upgrade()?.amend(id, Some(&device), amend).flatten()
 }
 
 impl Entry {
