@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use adapters::{GPU, Handing, engines, long_work, resident_bytes, swiftshader};
-use breakeven::{Deadline, DeviceError, DeviceId, DeviceProfile, DeviceState, Engine, Error, Profile, Tensor};
+use adapters::{GPU, Handing, engines, known, long_work, ramp, resident_bytes, swiftshader};
+use breakeven::{Deadline, DeviceError, DeviceId, DeviceState, Engine, Error, Tensor};
 use breakeven_device::{Backend, DeviceKind};
 use breakeven_wgpu::{WgpuBackend, WgpuOptions};
 
@@ -16,10 +16,6 @@ const MB: usize = 1 << 20;
 
 fn soon() -> Deadline {
     Deadline::after(Duration::from_mins(5))
-}
-
-fn ramp(engine: &Engine, n: usize, from: usize) -> Tensor {
-    engine.from_vec((from..from + n).map(|i| (i % 1000) as f32).collect::<Vec<_>>(), [n])
 }
 
 /// Case S01: a lone read hangs, because nothing polls the device.
@@ -232,34 +228,12 @@ fn an_engine_is_dropped_with_work_in_flight() {
     long_work(&engine).to_vec_by::<f32>(soon()).unwrap();
 }
 
-#[test]
-fn two_engines_on_one_adapter_do_not_know_of_each_other() {
-    for (a, b) in engines().iter().zip(&engines()) {
-        for turn in 0..20 {
-            let (x, y) = ((ramp(a, 1000, turn) + 1.0).on(GPU), (ramp(b, 1000, turn) * 3.0).on(GPU));
-            a.run(&[&x]).unwrap();
-            b.run(&[&y]).unwrap();
-            assert_eq!(x.to_vec::<f32>().unwrap()[1], turn as f32 + 2.0);
-            assert_eq!(y.to_vec::<f32>().unwrap()[1], (turn + 1) as f32 * 3.0);
-        }
-    }
-}
-
-/// Any numbers, so that nothing has to be measured.
-fn known(backend: &dyn Backend) -> Profile {
-    let info = backend.list().swap_remove(0);
-    Profile {
-        devices: vec![DeviceProfile { name: info.name, driver: info.driver, ..sim::rates(1e9) }],
-        ..Profile::new("")
-    }
-}
-
 /// A real driver: what was lost is opened again, and what was there is computed again.
 #[test]
 fn a_lost_adapter_is_opened_again() {
     for backend in Handing::all() {
         let builder = Engine::builder().gpus(false).software(true).no_cache().backend(backend.clone());
-        let engine = builder.profile(known(&*backend)).build().unwrap();
+        let engine = builder.profile(known(&*backend, sim::rates(1e9))).build().unwrap();
         engine.ready(soon()).unwrap();
         let y = (ramp(&engine, 100, 1) + 1.0).on(GPU);
         engine.run(&[&y]).unwrap();
