@@ -1,4 +1,4 @@
-//! Real drivers that are destroyed or late at work: whoever has the work is answered, and nobody else is disturbed.
+//! Real drivers that are destroyed, late or left at work: whoever has the work is answered, and nobody else is disturbed.
 
 mod adapters;
 mod sim;
@@ -6,11 +6,12 @@ mod sim;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use adapters::{GPU, Handing, engines, is_swiftshader, known, long_work, ramp};
-use breakeven::{CustomOp, Deadline, DeviceError, DeviceState, Engine, Error, Report, Tensor};
+use adapters::{GPU, Handing, engines, is_swiftshader, known, long_work, ramp, swiftshader_of};
+use breakeven::{CustomOp, Deadline, Device, DeviceError, DeviceState, Engine, Error, Report, Tensor};
 use breakeven_device::Backend;
+use breakeven_wgpu::{WgpuDevice, WgpuOptions};
 
 fn soon() -> Deadline {
     Deadline::after(Duration::from_mins(5))
@@ -171,4 +172,78 @@ fn two_engines_on_one_adapter_do_not_know_of_each_other() {
             assert_eq!(y.to_vec::<f32>().unwrap()[1], (turn + 1) as f32 * 3.0);
         }
     }
+}
+
+/// How long closing a device may wait for its work here.
+const CLOSE: Duration = Duration::from_millis(250);
+
+/// What a drop may take besides. It computes nothing, so it waits for a core alone: two cores, on which `SwiftShader` and the tests
+/// beside it have some ten threads at work, give each of them one within a tenth of a second.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// Work that takes `SwiftShader` several times as long, and begins at once.
+fn at_work() -> (Engine, Arc<WgpuDevice>, Tensor) {
+    let (engine, device) = swiftshader_of(WgpuOptions { close: CLOSE, ..WgpuOptions::default() });
+    let one = ramp(&engine, 640 * 640, 0).reshape([640, 640]);
+    let y = (0..12).fold(long_work(&engine), |y, _| y.matmul(&one)).on(GPU);
+    // Compiles it.
+    engine.explain(&[&y]).unwrap();
+    (engine, device, y)
+}
+
+/// The drop, which leaves the work to the driver: it is at it afterwards.
+fn dropped(all: (Engine, Arc<WgpuDevice>, Tensor)) {
+    assert_eq!(all.1.memory().pending, 1);
+    let start = Instant::now();
+    drop(all);
+    let taken = start.elapsed();
+    assert!(taken < CLOSE + MARGIN, "{taken:?}");
+    // The system may list a thread for a moment after it has ended.
+    while waiters() > 0 && start.elapsed() < CLOSE + MARGIN {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(waiters(), 0, "a thread waits in the driver for an engine that is gone");
+    assert!(computes(), "the work ended before the drop: {taken:?}");
+    // The threads of SwiftShader crash a process that ends while they work.
+    while computes() {}
+}
+
+/// Whether another thread of this process has a core, or waits for one, at any of ten moments.
+fn computes() -> bool {
+    (0..10).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        // One of them is this thread.
+        threads(") R ") > 1
+    })
+}
+
+/// Threads of this process that wait for late work; the system keeps 15 letters of their name.
+fn waiters() -> usize {
+    threads("(breakeven-reope)")
+}
+
+/// Threads of this process in whose line, `17 (name) R ...`, that stands.
+fn threads(what: &str) -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("Linux tells of threads");
+    let lines = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok());
+    lines.filter(|line| line.contains(what)).count()
+}
+
+#[test]
+fn an_engine_that_is_dropped_with_work_in_flight_does_not_wait_for_it() {
+    let all = at_work();
+    drop(all.2.read::<f32>());
+    dropped(all);
+}
+
+/// Nor does what waits for late work in the background.
+#[test]
+fn an_engine_that_is_dropped_after_a_call_was_late_does_not_wait_for_its_work() {
+    let all = at_work();
+    all.2.to_vec_by::<f32>(Deadline::after(Duration::from_millis(100))).unwrap_err();
+    let start = Instant::now();
+    while waiters() == 0 {
+        assert!(start.elapsed() < MARGIN, "nothing waits for it in the background");
+    }
+    dropped(all);
 }

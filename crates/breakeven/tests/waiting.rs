@@ -212,22 +212,6 @@ fn ten_thousand_steps_take_no_more_memory() {
     }
 }
 
-#[test]
-fn an_engine_is_dropped_with_work_in_flight() {
-    let started = Instant::now();
-    let (engine, device) = swiftshader();
-    let y = long_work(&engine);
-    // Compiles it, so that it can begin at once.
-    engine.explain(&[&y]).unwrap();
-    drop(y.read::<f32>());
-    assert!(device.counters().submits > 0);
-    drop((y, engine, device));
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
-    // The threads of SwiftShader crash a process that ends while they work.
-    let (engine, _) = swiftshader();
-    long_work(&engine).to_vec_by::<f32>(soon()).unwrap();
-}
-
 /// A real driver: what was lost is opened again, and what was there is computed again.
 #[test]
 fn a_lost_adapter_is_opened_again() {
