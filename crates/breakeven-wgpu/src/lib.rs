@@ -24,6 +24,7 @@ mod memory;
 mod pieces;
 mod pipeline;
 mod prepared;
+mod recent;
 mod self_test;
 mod shared;
 mod staging;

@@ -10,6 +10,7 @@ use crate::errors::lock;
 use crate::kernels::{Dispatch, Planned, Shaping, plan_all};
 use crate::memory::{Gpu, Raw};
 use crate::pipeline::{Pipeline, Pipelines, Wanted};
+use crate::recent::Recent;
 use crate::wgsl::{Bound, Place};
 
 /// A segment with its pipelines, its arguments in device memory, and the bind groups of the buffers it saw last.
@@ -22,9 +23,9 @@ pub(crate) struct WgpuPrepared {
     pub slots: usize,
     segment: Segment,
     args: Option<wgpu::Buffer>,
-    groups: Mutex<Vec<(Vec<u64>, Arc<Groups>)>>,
+    groups: Mutex<Recent<Vec<u64>, Arc<Groups>>>,
     /// The same segment with slots that stand for one buffer made one.
-    merged: Mutex<Vec<(Vec<usize>, Arc<WgpuPrepared>)>>,
+    merged: Mutex<Recent<Vec<usize>, Arc<WgpuPrepared>>>,
 }
 
 impl Prepared for WgpuPrepared {}
@@ -76,10 +77,34 @@ pub(crate) struct Ready {
     bound: Vec<Bound>,
     args: (u64, u64),
     workspace: Option<usize>,
+    /// By the buffers that it binds.
+    groups: Mutex<Recent<Vec<u64>, wgpu::BindGroup>>,
 }
 
-/// Sets of buffers whose bind groups are kept, and ways of sharing buffers whose segments are.
+impl Ready {
+    /// The buffers that it binds, in order.
+    fn raws<'a>(&self, buffers: &[&'a Raw], scratch: Option<&'a Raw>) -> Vec<&'a Raw> {
+        let raw = |bound: &Bound| match (bound.place, self.workspace) {
+            (Place::Slot(slot), _) | (Place::Scratch, Some(slot)) => buffers[slot],
+            (Place::Scratch, None) => scratch.expect("scratch memory was taken for the segment"),
+        };
+        self.bound.iter().map(raw).collect()
+    }
+}
+
+/// Sets of buffers whose bind groups are kept together, and ways of sharing buffers whose segments are kept.
 const REMEMBERED: usize = 8;
+
+/// Bind groups that a segment keeps. Where a caller holds results, or several threads or batches are on their way, buffers change
+/// places in their pool at random, and a dispatch that reads one and writes one meets each pair of them: 700 where 27 buffers
+/// are about, as with four threads, for each of three dispatches. Whoever has many dispatches has long work, and notices
+/// less when a group is made anew.
+const GROUPS: usize = 2048;
+
+/// How many of them each of so many dispatches keeps.
+fn share(dispatches: usize) -> usize {
+    (GROUPS / dispatches.max(1)).max(REMEMBERED)
+}
 
 impl WgpuPrepared {
     /// Compiles every launch of `segment`, for as long as that is wanted.
@@ -87,6 +112,7 @@ impl WgpuPrepared {
         let segment = &widened(segment);
         let parts = planned(segment, &gpu.shaping())?;
         let held = pipelines.warm(gpu, &parts.iter().flat_map(Part::dispatches).collect::<Vec<_>>(), is_wanted)?;
+        let share = share(parts.iter().map(|part| part.dispatches().len()).sum());
         let (mut steps, mut words, mut scratch) = (Vec::new(), Vec::new(), 0);
         for part in &parts {
             match part {
@@ -94,7 +120,7 @@ impl WgpuPrepared {
                 Part::Launches(all) => {
                     let own = all.iter().filter(|p| p.workspace.is_none()).map(|p| p.plan.scratch).max();
                     scratch = scratch.max(own.unwrap_or(0));
-                    steps.extend(make_pass(gpu, pipelines, all, &mut words)?);
+                    steps.extend(make_pass(gpu, pipelines, (all, share), &mut words)?);
                 }
             }
         }
@@ -105,8 +131,8 @@ impl WgpuPrepared {
             slots: slots(segment),
             segment: segment.clone(),
             args: upload_args(gpu, &words)?,
-            groups: Mutex::default(),
-            merged: Mutex::default(),
+            groups: Mutex::new(Recent::new(REMEMBERED)),
+            merged: Mutex::new(Recent::new(REMEMBERED)),
         })
     }
 
@@ -124,39 +150,41 @@ impl WgpuPrepared {
         parts.iter().flat_map(Part::dispatches).any(|dispatch| !pipelines.has(dispatch))
     }
 
-    /// The bind groups for these buffers: those of the last few sets are kept.
+    /// The bind groups for these buffers: those of the last few sets are kept as they are, and put together otherwise.
     pub fn groups(&self, gpu: &Gpu, buffers: &[&Raw], scratch: Option<&Raw>) -> Result<Arc<Groups>> {
         let key: Vec<u64> = buffers.iter().chain(&scratch).map(|raw| raw.id).collect();
-        if let Some((_, known)) = lock(&self.groups).iter().find(|(k, _)| *k == key) {
+        if let Some(known) = lock(&self.groups).get(&key) {
             count_all(&gpu.counts.bind_group_hits, known.len());
-            return Ok(known.clone());
+            return Ok(known);
         }
-        let made = Arc::new(gpu.guarded(|| self.bind_all(gpu, buffers, scratch))?);
-        let mut groups = lock(&self.groups);
-        if groups.len() == REMEMBERED {
-            groups.remove(0);
+        let passes = self.steps.iter().filter_map(|s| if let Step::Pass(pass) = s { Some(pass) } else { None });
+        let each = passes.flatten().map(|ready| self.group(gpu, ready, &ready.raws(buffers, scratch)));
+        let all = Arc::new(each.collect::<Result<Groups>>()?);
+        lock(&self.groups).add(key, all.clone());
+        Ok(all)
+    }
+
+    /// The bind group of one dispatch, which sees few of a segment's buffers: where these change places from one submission to
+    /// the next, it sees what it has seen long before all of them lie as they did.
+    fn group(&self, gpu: &Gpu, ready: &Ready, raws: &[&Raw]) -> Result<wgpu::BindGroup> {
+        let key: Vec<u64> = raws.iter().map(|raw| raw.id).collect();
+        if let Some(known) = lock(&ready.groups).get(&key) {
+            count(&gpu.counts.bind_group_hits);
+            return Ok(known);
         }
-        groups.push((key, made.clone()));
+        let made = gpu.guarded(|| self.bind(gpu, ready, raws))?;
+        lock(&ready.groups).add(key, made.clone());
         Ok(made)
     }
 
-    fn bind_all(&self, gpu: &Gpu, buffers: &[&Raw], scratch: Option<&Raw>) -> Groups {
-        let passes = self.steps.iter().filter_map(|s| if let Step::Pass(pass) = s { Some(pass) } else { None });
-        passes.flatten().map(|ready| self.bind(gpu, ready, buffers, scratch)).collect()
-    }
-
-    fn bind(&self, gpu: &Gpu, ready: &Ready, buffers: &[&Raw], scratch: Option<&Raw>) -> wgpu::BindGroup {
+    fn bind(&self, gpu: &Gpu, ready: &Ready, raws: &[&Raw]) -> wgpu::BindGroup {
         let part = |buffer, start: u64, bytes: u64| {
             let size = std::num::NonZeroU64::new(bytes);
             wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset: start, size })
         };
         let args = self.args.as_ref().expect("a dispatch has arguments");
         let mut entries = vec![wgpu::BindGroupEntry { binding: 0, resource: part(args, ready.args.0, ready.args.1) }];
-        for (binding, bound) in (1u32..).zip(&ready.bound) {
-            let raw = match (bound.place, ready.workspace) {
-                (Place::Slot(slot), _) | (Place::Scratch, Some(slot)) => buffers[slot],
-                (Place::Scratch, None) => scratch.expect("scratch memory was taken for the segment"),
-            };
+        for ((binding, bound), raw) in (1u32..).zip(&ready.bound).zip(raws) {
             let resource = part(&raw.buffer, bound.range.start, bound.range.end - bound.range.start);
             entries.push(wgpu::BindGroupEntry { binding, resource });
         }
@@ -168,16 +196,12 @@ impl WgpuPrepared {
     /// The segment for a binding in which some slots stand for one buffer; `slot[i]` is the first that stands for the
     /// buffer of slot `i`. wgpu refuses a buffer that is bound twice and written.
     pub fn merge(&self, gpu: &Gpu, pipelines: &Pipelines, slot: Vec<usize>) -> Result<Arc<WgpuPrepared>> {
-        if let Some((_, known)) = lock(&self.merged).iter().find(|(k, _)| *k == slot) {
-            return Ok(known.clone());
+        if let Some(known) = lock(&self.merged).get(&slot) {
+            return Ok(known);
         }
         let steps = self.segment.steps.iter().map(|step| renamed(step, &slot)).collect();
         let made = Arc::new(WgpuPrepared::new(gpu, pipelines, &Segment { steps }, &|| true)?);
-        let mut merged = lock(&self.merged);
-        if merged.len() == REMEMBERED {
-            merged.remove(0);
-        }
-        merged.push((slot, made.clone()));
+        lock(&self.merged).add(slot, made.clone());
         Ok(made)
     }
 }
@@ -226,12 +250,17 @@ fn widened(segment: &Segment) -> Segment {
 }
 
 /// One pass, unless there is nothing to dispatch.
-fn make_pass(gpu: &Gpu, pipelines: &Pipelines, all: &[Planned], words: &mut Vec<u32>) -> Result<Option<Step>> {
+fn make_pass(
+    gpu: &Gpu,
+    pipelines: &Pipelines,
+    (all, share): (&[Planned], usize),
+    words: &mut Vec<u32>,
+) -> Result<Option<Step>> {
     let mut pass = Vec::new();
     for planned in all {
         let launches: Arc<[usize]> = planned.launches.as_slice().into();
         for dispatch in &planned.plan.dispatches {
-            pass.push(make_ready(gpu, pipelines, (planned.workspace, &launches), dispatch, words)?);
+            pass.push(make_ready(gpu, pipelines, (planned.workspace, &launches, share), dispatch, words)?);
         }
     }
     Ok((!pass.is_empty()).then_some(Step::Pass(pass)))
@@ -240,7 +269,7 @@ fn make_pass(gpu: &Gpu, pipelines: &Pipelines, all: &[Planned], words: &mut Vec<
 fn make_ready(
     gpu: &Gpu,
     pipelines: &Pipelines,
-    (workspace, launches): (Option<usize>, &Arc<[usize]>),
+    (workspace, launches, share): (Option<usize>, &Arc<[usize]>, usize),
     dispatch: &Dispatch,
     words: &mut Vec<u32>,
 ) -> Result<Ready> {
@@ -258,6 +287,7 @@ fn make_ready(
         bound: dispatch.bound.clone(),
         args: (4 * start as u64, 4 * (words.len() - start) as u64),
         workspace,
+        groups: Mutex::new(Recent::new(share)),
     })
 }
 
@@ -341,6 +371,11 @@ mod tests {
             assert!(x <= 65_535 && y <= 65_535 && z == 1);
             assert!((groups..groups + y).contains(&(x * y)), "{groups}: {x} x {y}");
         }
+    }
+
+    #[test]
+    fn a_segment_of_few_dispatches_keeps_many_groups_of_each_and_one_of_many_a_few() {
+        assert_eq!([0, 1, 3, 200, 10_000].map(share), [2048, 2048, 682, 10, 8]);
     }
 
     #[test]

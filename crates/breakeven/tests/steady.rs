@@ -1,5 +1,6 @@
 //! What repeated work asks of a GPU once it is warm: nothing is made, whatever its sizes. Counted on a software adapter.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,4 +127,64 @@ fn five_hundred_shapes_take_few_pipelines_and_find_their_memory() {
     let (hits, all) = (now.hits - pool.hits, now.hits + now.misses - pool.hits - pool.misses);
     println!("{:.1}% of {all} buffers were found", 100.0 * hits as f64 / all as f64);
     assert!(hits * 100 >= 93 * all, "{hits} of {all} buffers");
+}
+
+/// Two layers and a softmax, on the device.
+fn model(engine: &Engine) -> impl Fn(usize) -> Tensor + Sync {
+    let (w, b) = (engine.from_vec(ramp(64 * 64), [64, 64]), engine.from_vec(ramp(64), [64]));
+    let engine = engine.clone();
+    move |i| {
+        let x = engine.from_vec(ramp(9 * 64 + i % 5)[i % 5..].to_vec(), [9, 64]);
+        x.linear(&w, Some(&b)).gelu().linear(&w, None).softmax(-1).on(GPU)
+    }
+}
+
+/// A hundred steps after the other until a hundred make nothing, which has to come: pools give buffers out in whatever order they
+/// came back in, but there are only so many of them.
+fn settles(device: &WgpuDevice, mut hundred: impl FnMut()) {
+    let made_by = |act: &mut dyn FnMut()| {
+        let before = made(device);
+        act();
+        let now = made(device);
+        [0, 1, 2, 3].map(|at| now[at] - before[at])
+    };
+    let all: Vec<[u64; 4]> = (0..100).map(|_| made_by(&mut hundred)).take_while(|made| *made != [0; 4]).collect();
+    assert!(all.len() < 100, "pipelines, bind groups, staging buffers, new memory: {all:?}");
+    println!("warm after {} hundreds of steps: {all:?}", all.len());
+}
+
+#[test]
+fn a_caller_who_holds_the_last_results_comes_to_a_loop_that_makes_nothing() {
+    let (engine, device) = engine(Some(false));
+    let (step, mut held) = (model(&engine), VecDeque::new());
+    let mut one = |i| {
+        let result = step(i);
+        engine.run(&[&result]).expect("it runs");
+        held.push_back(result);
+        held.drain(..held.len().saturating_sub(12));
+    };
+    settles(&device, || (0..100).for_each(&mut one));
+    // From now on as before: nothing else is under way that could change the order.
+    let warm = made(&device);
+    (0..300).for_each(one);
+    assert_eq!(made(&device), warm, "pipelines, bind groups, staging buffers, new memory");
+}
+
+#[test]
+fn four_threads_on_one_engine_come_to_a_loop_that_makes_nothing() {
+    let (engine, device) = engine(Some(false));
+    let step = model(&engine);
+    let read = |i| step(i).to_vec::<f32>().map(drop).expect("it runs");
+    let thread = |first: usize| (first..first + 25).for_each(read);
+    settles(&device, || std::thread::scope(|scope| (0..4).for_each(|first| drop(scope.spawn(move || thread(first))))));
+}
+
+#[test]
+fn streams_come_to_a_loop_that_makes_nothing() {
+    let (engine, device) = engine(Some(false));
+    let step = model(&engine);
+    for depth in [3, 8] {
+        let batches = || engine.stream(0..100, |i| Ok(step(i))).depth(depth);
+        settles(&device, || batches().for_each(|result| drop(result.expect("it runs"))));
+    }
 }
