@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use breakeven_device::{DeviceError, HostMemory, ReadCell, Status, Ticket, Timing};
 
+use crate::failures::Failures;
 use crate::hold::Held;
 use crate::memory::Gpu;
 use crate::staging::Clock;
@@ -124,11 +125,14 @@ pub(crate) struct Flight {
     next: u64,
     pending: BTreeMap<u64, Submission>,
     ended: HashMap<u64, Result<Timing, DeviceError>>,
+    /// Those in the order in which they ended.
     order: VecDeque<u64>,
+    /// Those that are forgotten and had failed: any other that is forgotten counts as done.
+    failures: Failures,
     bytes: u64,
 }
 
-/// Ended submissions whose timing is remembered.
+/// Ended submissions whose timing or error is remembered.
 const REMEMBERED: usize = 4096;
 
 impl Flight {
@@ -172,6 +176,9 @@ impl Flight {
             Some(Err(e)) => Status::Failed(e.clone()),
             Some(Ok(_)) => Status::Done,
             None if self.pending.contains_key(&ticket.0) => Status::Pending,
+            None if self.failures.has(ticket.0) => {
+                Status::Failed(DeviceError::Driver(format!("{ticket:?} failed too long ago to say why")))
+            }
             None if ticket.0 < self.next => Status::Done,
             None => Status::Failed(DeviceError::Driver(format!("{ticket:?} was never given out"))),
         }
@@ -199,24 +206,26 @@ impl Flight {
             self.bytes -= s.bytes;
             s.held
         });
+        self.remember(id, result);
+        held.unwrap_or_default()
+    }
+
+    fn remember(&mut self, id: u64, result: Result<Timing, DeviceError>) {
         self.ended.insert(id, result);
         self.order.push_back(id);
         if self.order.len() > REMEMBERED
             && let Some(old) = self.order.pop_front()
+            && let Some(Err(_)) = self.ended.remove(&old)
         {
-            // Failures are kept: forgotten tickets count as done.
-            if self.ended.get(&old).is_some_and(Result::is_ok) {
-                self.ended.remove(&old);
-            }
+            self.failures.add(old);
         }
-        held.unwrap_or_default()
     }
 
     /// The device is lost: whatever was pending has failed. What it held is left to the driver.
     pub fn fail_all(&mut self, error: &DeviceError) -> Vec<Submission> {
         let pending = std::mem::take(&mut self.pending);
         self.bytes = 0;
-        self.ended.extend(pending.keys().map(|id| (*id, Err(error.clone()))));
+        pending.keys().for_each(|id| self.remember(*id, Err(error.clone())));
         pending.into_values().collect()
     }
 
@@ -264,7 +273,7 @@ impl Landed {
         let mut timing = self.timing;
         if let Some(clock) = self.load.clock {
             timing.kernel = clock.read(gpu.queue.get_timestamp_period(), gpu.now());
-            gpu.staging.put_clock(clock);
+            gpu.staging.put_clock(clock, gpu.now());
         }
         let tape = self.load.tape.as_deref();
         if let Some(tape) = tape {
@@ -281,5 +290,46 @@ impl Landed {
         }
         timing.read = start.elapsed();
         Ok(timing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends so many more submissions, of which those fail that `fails` says.
+    fn end(flight: &mut Flight, count: u64, fails: impl Fn(u64) -> bool) {
+        for id in flight.next..flight.next + count {
+            flight.next = id + 1;
+            let error = || DeviceError::Driver(format!("{id} failed"));
+            flight.end(id, if fails(id) { Err(error()) } else { Ok(Timing::default()) });
+            assert!(flight.ended.len() <= REMEMBERED && flight.order.len() <= REMEMBERED);
+        }
+    }
+
+    fn has_failed(flight: &Flight, id: u64) -> bool {
+        match flight.status(Ticket(id)) {
+            Status::Failed(_) => true,
+            Status::Done => false,
+            Status::Pending => panic!("{id} has ended"),
+        }
+    }
+
+    #[test]
+    fn ten_thousand_failures_are_remembered_in_little_room() {
+        let mut flight = Flight::default();
+        end(&mut flight, 10_000, |_| true);
+        assert!((0..10_000).all(|id| has_failed(&flight, id)));
+        let why = |id| format!("{:?}", flight.status(Ticket(id)));
+        assert!(why(9_999).contains("9999 failed") && why(0).contains("too long ago"), "{} and {}", why(9_999), why(0));
+    }
+
+    #[test]
+    fn what_is_forgotten_counts_as_done_unless_it_failed() {
+        let mut flight = Flight::default();
+        let fails = |id| id % 100 == 7;
+        end(&mut flight, 20_000, fails);
+        assert!((0..20_000).all(|id| has_failed(&flight, id) == fails(id)));
+        assert!(has_failed(&flight, 20_000), "it was never given out");
     }
 }

@@ -11,6 +11,7 @@ mod budget;
 mod counters;
 mod device;
 mod errors;
+mod failures;
 mod flight;
 mod graphics;
 mod heaps;

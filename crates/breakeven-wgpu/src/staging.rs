@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use breakeven_device::{DeviceError, HostBytes, HostMemory, Pool, PoolClass, PoolCounters, Result, Timing};
+use breakeven_device::{DeviceError, HostBytes, HostMemory, Pool, PoolClass, PoolCounters, Result, Timing, size_class};
 
 use crate::backend::WgpuOptions;
 use crate::counters::count;
@@ -21,8 +21,14 @@ pub(crate) struct Staging {
     write: Mutex<Pool<wgpu::Buffer>>,
     read: Mutex<Pool<wgpu::Buffer>>,
     pub loans: Loans,
-    clocks: Mutex<Vec<Clock>>,
+    clocks: Mutex<Pool<Clock>>,
 }
+
+/// Clocks that wait: many threads' with a stream each. Others are made anew, which is nothing beside the work that is measured.
+const CLOCKS: u64 = 32;
+
+/// What two marks take in each of its buffers, together.
+const CLOCK_BYTES: u64 = 2 * 2 * 8;
 
 /// What measures the kernels of one submission: by a mark before and one after them, or by two for each.
 #[derive(Debug)]
@@ -38,7 +44,8 @@ pub(crate) struct Clock {
 impl Staging {
     pub fn new(options: &WgpuOptions) -> Staging {
         let pool = || Mutex::new(Pool::new(options.pool_bytes.unwrap_or(MOST).min(MOST), options.pool_age));
-        Staging { write: pool(), read: pool(), loans: Loans::new(options.lent_bytes), clocks: Mutex::default() }
+        let clocks = Mutex::new(Pool::new(CLOCKS * size_class(CLOCK_BYTES), options.pool_age));
+        Staging { write: pool(), read: pool(), loans: Loans::new(options.lent_bytes), clocks }
     }
 
     /// Memory that holds `bytes`, ready to be copied from; none where there is nothing to copy.
@@ -83,6 +90,7 @@ impl Staging {
     pub fn forget(&self, load: &Load) {
         load.uploads.iter().filter(|staged| staged.buffer.is_some()).for_each(|staged| self.forget_write(staged.bytes));
         load.reads.iter().filter(|(_, _, buffer)| buffer.is_some()).for_each(|(_, bytes, _)| self.forget_read(*bytes));
+        load.clock.iter().for_each(|_| lock(&self.clocks).forget(CLOCK_BYTES));
     }
 
     fn forget_write(&self, bytes: u64) {
@@ -134,14 +142,21 @@ impl Staging {
         if !gpu.device.features().contains(wgpu::Features::TIMESTAMP_QUERY) {
             return None;
         }
-        let waiting = lock(&self.clocks).pop();
-        let clock = waiting.or_else(|| gpu.guarded(|| make_clock(&gpu.device, 2)).ok());
-        clock.map(|clock| Clock { taken: gpu.now(), ..clock })
+        let waiting = lock(&self.clocks).take(CLOCK_BYTES);
+        let clock = waiting.or_else(|| self.new_clock(gpu))?;
+        Some(Clock { taken: gpu.now(), ..clock })
+    }
+
+    fn new_clock(&self, gpu: &Gpu) -> Option<Clock> {
+        let made = gpu.guarded(|| make_clock(&gpu.device, 2)).ok()?;
+        lock(&self.clocks).made(CLOCK_BYTES);
+        Some(made)
     }
 
     /// Takes back a clock whose memory is not mapped.
-    pub fn put_clock(&self, clock: Clock) {
-        lock(&self.clocks).push(clock);
+    pub fn put_clock(&self, clock: Clock, now: Duration) {
+        let gone = lock(&self.clocks).put(CLOCK_BYTES, clock, now);
+        gone.iter().for_each(Clock::destroy);
     }
 
     /// Gives back what has waited since before `before`.
@@ -150,6 +165,8 @@ impl Staging {
             let gone = lock(pool).trim(before);
             gone.iter().for_each(wgpu::Buffer::destroy);
         }
+        let gone = lock(&self.clocks).trim(before);
+        gone.iter().for_each(Clock::destroy);
     }
 }
 
@@ -182,6 +199,11 @@ pub(crate) fn make_clock(device: &wgpu::Device, marks: u32) -> Clock {
 }
 
 impl Clock {
+    fn destroy(&self) {
+        [&self.resolve, &self.read].into_iter().for_each(wgpu::Buffer::destroy);
+        self.queries.destroy();
+    }
+
     /// Brings the marks to memory that the host sees.
     pub fn bring(&self, encoder: &mut wgpu::CommandEncoder) {
         encoder.resolve_query_set(&self.queries, 0..self.marks, &self.resolve, 0);
@@ -202,5 +224,49 @@ impl Clock {
         let marks = self.marks()?;
         let pair = (*marks.first()?, *marks.get(1)?);
         Timing::between(pair, f64::from(period), now.saturating_sub(self.taken))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use breakeven_device::{Backend, Device};
+
+    use super::*;
+    use crate::{WgpuBackend, WgpuDevice};
+
+    /// The software adapters that tell their time.
+    fn devices() -> Vec<WgpuDevice> {
+        let backend = WgpuBackend::new(WgpuOptions::default());
+        assert!(!backend.list().is_empty(), "no software Vulkan adapter: install mesa-vulkan-drivers");
+        let opened = backend.software_adapters().into_iter().map(|index| backend.open_device(index).unwrap());
+        opened.filter(|device| device.gpu().device.features().contains(wgpu::Features::TIMESTAMP_QUERY)).collect()
+    }
+
+    /// How many clocks wait once so many that were in use are back.
+    fn waiting(device: &WgpuDevice, count: u64) -> u64 {
+        let (gpu, clocks) = (device.gpu(), || lock(&device.gpu().staging.clocks).classes());
+        let taken: Vec<Clock> = (0..count).map(|_| gpu.staging.clock(gpu).unwrap()).collect();
+        assert!(clocks()[0].live == count, "{:?}", clocks());
+        taken.into_iter().for_each(|clock| gpu.staging.put_clock(clock, gpu.now()));
+        assert!(clocks().len() == 1 && clocks()[0].live == 0, "{:?}", clocks());
+        clocks()[0].waiting
+    }
+
+    #[test]
+    fn clocks_wait_for_the_next_until_they_are_trimmed() {
+        let devices = devices();
+        assert!(!devices.is_empty(), "lavapipe tells its time");
+        for device in devices {
+            assert_eq!((waiting(&device, 3), waiting(&device, 5)), (3, 5));
+            device.trim(Duration::from_mins(1));
+            assert_eq!(waiting(&device, 0), 5, "they are not as old");
+            device.trim(Duration::ZERO);
+            assert_eq!(waiting(&device, 0), 0);
+        }
+    }
+
+    #[test]
+    fn a_thousand_clocks_leave_as_many_as_may_wait() {
+        devices().iter().for_each(|device| assert_eq!(waiting(device, 1000), CLOCKS));
     }
 }
