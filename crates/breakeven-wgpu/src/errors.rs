@@ -97,10 +97,14 @@ pub(crate) fn guarded<T>(device: &wgpu::Device, verdict: &Verdict, act: impl FnO
         DeviceError::Lost { reason }
     })?;
     verdict.check()?;
+    error.map_or(Ok(value), |error| Err(typed(error)))
+}
+
+/// What wgpu told as ours; how much was wanted its caller knows.
+pub(crate) fn typed(error: wgpu::Error) -> DeviceError {
     match error {
-        None => Ok(value),
-        Some(wgpu::Error::OutOfMemory { .. }) => Err(DeviceError::OutOfMemory { wanted: 0, left: None }),
-        Some(other) => Err(DeviceError::Driver(other.to_string())),
+        wgpu::Error::OutOfMemory { .. } => DeviceError::OutOfMemory { wanted: 0, left: None },
+        other => DeviceError::Driver(other.to_string()),
     }
 }
 

@@ -43,6 +43,9 @@ pub(crate) struct Gpu {
     pub recorded_until: Mutex<Duration>,
     /// Work was left running: nothing of the device may be dropped, since that would wait for it without limit.
     abandoned: AtomicBool,
+    /// So many of the next buffers find the driver out of memory.
+    #[cfg(test)]
+    refusals: std::sync::atomic::AtomicUsize,
 }
 
 /// A buffer of the driver with a number that no other ever has.
@@ -92,6 +95,8 @@ impl Gpu {
             start: Instant::now(),
             recorded_until: Mutex::default(),
             abandoned: AtomicBool::new(false),
+            #[cfg(test)]
+            refusals: Default::default(),
             options,
         }
     }
@@ -163,7 +168,7 @@ impl Gpu {
         let most = self.limits.max_buffer_size / 16 * 16;
         let size = size_class(bytes).min(most.max(bytes.next_multiple_of(16)));
         let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: mapped };
-        let make = || self.guarded(|| self.device.create_buffer(&descriptor));
+        let make = || self.ask_for(&descriptor);
         match make() {
             Err(DeviceError::OutOfMemory { .. }) => {
                 self.trim(Duration::ZERO);
@@ -174,6 +179,12 @@ impl Gpu {
             }
             other => other,
         }
+    }
+
+    fn ask_for(&self, descriptor: &wgpu::BufferDescriptor<'_>) -> Result<wgpu::Buffer> {
+        #[cfg(test)]
+        self.refuse()?;
+        self.guarded(|| self.device.create_buffer(descriptor))
     }
 
     /// Give back pooled memory that nobody has used for `age`.
@@ -254,6 +265,98 @@ impl Drop for WgpuMemory {
         if let Some(raw) = self.raw.take() {
             let gone = lock(&self.gpu.pool).put(self.bytes, raw, self.gpu.now());
             destroy(&gone);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use breakeven_device::{Backend, Binding, Deadline, Device, HostBytes, Lane, MemoryKind, ReadCell};
+    use breakeven_device::{Segment, SegmentStep};
+
+    use super::*;
+    use crate::errors::typed;
+    use crate::{WgpuBackend, WgpuDevice};
+
+    impl Gpu {
+        pub(super) fn refuse(&self) -> Result<()> {
+            let is_refused = self.refusals.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
+            let refused = || wgpu::Error::OutOfMemory { source: "a test says so".into() };
+            if is_refused { Err(typed(refused())) } else { Ok(()) }
+        }
+    }
+
+    /// Every software adapter, which copies as cards do.
+    fn devices() -> Vec<WgpuDevice> {
+        let backend = WgpuBackend::new(WgpuOptions { in_place: Some(false), ..WgpuOptions::default() });
+        assert!(!backend.list().is_empty(), "no software Vulkan adapter: install mesa-vulkan-drivers");
+        backend.software_adapters().into_iter().map(|index| backend.open_device(index).unwrap()).collect()
+    }
+
+    /// Brings so many bytes to the device and back.
+    fn send(device: &WgpuDevice, bytes: usize) -> Result<()> {
+        let (read, count) = (ReadCell::new(), bytes as u64);
+        let steps =
+            vec![SegmentStep::Upload { upload: 0, slot: 0 }, SegmentStep::Download { slot: 0, bytes: count, read: 0 }];
+        let binding = Binding {
+            buffers: vec![device.alloc(count, MemoryKind::Resident)?],
+            uploads: vec![HostBytes::from_vec(vec![7u8; bytes])],
+            reads: vec![read.clone()],
+            ..Binding::default()
+        };
+        let ticket = device.submit(&device.prepare(&Segment { steps })?, binding, Lane::Compute, &[])?;
+        device.wait(ticket, Deadline::after(Duration::from_mins(1)))?;
+        assert_eq!(read.take().unwrap().to_vec(), vec![7; bytes]);
+        Ok(())
+    }
+
+    fn waiting(device: &WgpuDevice) -> [u64; 3] {
+        let [write, read] = device.gpu().staging.counters();
+        [device.memory().pool, write, read].map(|pool| pool.pooled_bytes)
+    }
+
+    fn live(device: &WgpuDevice) -> [u64; 3] {
+        let [write, read] = device.gpu().staging.counters();
+        [device.memory().pool, write, read].map(|pool| pool.live_bytes)
+    }
+
+    #[test]
+    fn a_driver_out_of_memory_gets_back_what_waits_and_is_asked_again() {
+        for device in devices() {
+            send(&device, 1000).unwrap();
+            assert!(waiting(&device).iter().all(|&bytes| bytes > 0), "{:?}", waiting(&device));
+            device.gpu().refusals.store(1, Relaxed);
+            let buffer = device.alloc(1 << 20, MemoryKind::Resident).unwrap();
+            assert_eq!((waiting(&device), live(&device)), ([0; 3], [1 << 20, 0, 0]));
+            drop(buffer);
+            send(&device, 1 << 20).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_driver_that_stays_out_of_memory_says_how_much_was_wanted() {
+        for device in devices() {
+            device.gpu().refusals.store(2, Relaxed);
+            let told = device.alloc(1000, MemoryKind::Resident).unwrap_err();
+            assert_eq!(told, DeviceError::OutOfMemory { wanted: 1000, left: None });
+            assert_eq!((waiting(&device), live(&device)), ([0; 3], [0; 3]), "what was not made is not counted");
+            send(&device, 1000).unwrap();
+        }
+    }
+
+    /// What it had staged by then is not counted as in use for ever.
+    #[test]
+    fn a_submission_that_finds_no_memory_for_its_read_fails_and_the_next_goes_on() {
+        for device in devices() {
+            let gpu = device.gpu();
+            send(&device, 1000).unwrap();
+            let taken = gpu.staging.for_read(gpu, 1000).unwrap();
+            gpu.refusals.store(2, Relaxed);
+            let told = send(&device, 1000).unwrap_err();
+            assert_eq!(told, DeviceError::OutOfMemory { wanted: 1000, left: None });
+            gpu.staging.put_read(1000, taken, gpu.now());
+            assert_eq!(live(&device), [0; 3]);
+            send(&device, 1000).unwrap();
         }
     }
 }
