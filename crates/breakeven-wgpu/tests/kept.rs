@@ -4,12 +4,16 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-use breakeven_device::{Deadline, Device, HostBytes, Lane, ReadCell, Segment, SegmentStep};
+use breakeven_device::{Backend, Deadline, Device, HostBytes, Lane, ReadCell, Segment, SegmentStep};
 use breakeven_ir::{DType, Expr, Kernel, Launch, Map, Row};
 use breakeven_wgpu::{KeptCounters, KeptPipelines, WgpuBackend, WgpuDevice, WgpuOptions};
 use common::alloc;
+
+/// The variable that names the folder to a process of its own.
+const FOLDER: &str = "BREAKEVEN_TEST_KEPT";
 
 /// A folder of its own for one test.
 struct Folder(PathBuf);
@@ -142,4 +146,62 @@ fn nothing_is_written_where_nothing_is_to_be_kept() {
     // A folder that cannot be made is a note.
     let (counters, notes) = pass(Path::new("/dev/null/none"));
     assert!(counters.saved == 0 && notes.iter().any(|note| note.contains("could not be kept")), "{notes:?}");
+}
+
+/// What a process of its own did with each adapter and that folder, without what drivers keep by themselves.
+fn process(folder: &Path) -> Vec<KeptCounters> {
+    let mut command = Command::new(std::env::current_exe().expect("the test has a path"));
+    command.args(["--exact", "one_process", "--ignored", "--nocapture"]).env(FOLDER, folder);
+    command.envs([("MESA_SHADER_CACHE_DISABLE", "true"), ("__GL_SHADER_DISK_CACHE", "0")]);
+    let output = command.output().expect("it runs again");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains("1 passed"), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    told.lines().filter_map(|line| line.split_once("kept: ")).map(|(_, numbers)| counted(numbers)).collect()
+}
+
+fn told(kept: KeptCounters) -> String {
+    let KeptCounters { loaded, loaded_bytes, ignored, saved, saved_bytes, pipelines, making } = kept;
+    format!("kept: {loaded} {loaded_bytes} {ignored} {saved} {saved_bytes} {pipelines} {}", making.as_nanos())
+}
+
+fn counted(numbers: &str) -> KeptCounters {
+    let all: Vec<u64> = numbers.split(' ').map(|number| number.parse().expect("it is a number")).collect();
+    let [loaded, loaded_bytes, ignored, saved, saved_bytes, pipelines, making] = all.try_into().expect("seven");
+    let making = Duration::from_nanos(making);
+    KeptCounters { loaded, loaded_bytes, ignored, saved, saved_bytes, pipelines, making }
+}
+
+/// What drivers give for no pipeline at all, with wgpu's own header: software drivers give no more for any number of them, so that
+/// nothing tells whether they used it.
+const HEADERS: u64 = 1024;
+
+#[test]
+fn the_next_process_starts_from_what_the_one_before_compiled() {
+    let folder = Folder::new("processes");
+    let (first, second) = (process(&folder.0), process(&folder.0));
+    assert!(!first.is_empty() && first.len() == second.len() && folder.files().len() == first.len());
+    for (first, second) in first.iter().zip(&second) {
+        assert_eq!((first.loaded, first.ignored, first.saved), (0, 0, 1));
+        assert_eq!((second.loaded, second.loaded_bytes, second.ignored), (1, first.saved_bytes, 0));
+        assert!(first.pipelines > 0 && second.pipelines == first.pipelines, "{first:?}, {second:?}");
+        // A card's driver takes tens of milliseconds to compile one, and less than one to find it.
+        let is_told = first.saved_bytes > HEADERS;
+        assert!(!is_told || second.making * 4 < first.making * 3, "{first:?}, {second:?}");
+        println!("{:?}, then {:?} from {} bytes", first.making, second.making, second.loaded_bytes);
+    }
+}
+
+#[test]
+#[ignore = "run twice by the test above: cargo test -p breakeven-wgpu --test kept"]
+fn one_process() {
+    let folder = PathBuf::from(std::env::var_os(FOLDER).expect("the test above names it"));
+    for index in 0.. {
+        let kept = KeptPipelines::in_folder(&folder);
+        let backend = WgpuBackend::new(WgpuOptions { kept: Some(kept.clone()), ..WgpuOptions::default() });
+        let Some(info) = backend.list().into_iter().nth(index) else { break };
+        if info.unusable.is_none() {
+            work(&backend.open_device(index).unwrap());
+            println!("{}", told(kept.counters()));
+        }
+    }
 }

@@ -4,6 +4,7 @@ mod sim;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use breakeven::{Deadline, DeviceId, DeviceProfile, DeviceState, Engine, EngineBuilder, KeptCounters, Profile};
@@ -62,4 +63,40 @@ fn the_next_engine_starts_from_what_drivers_compiled_for_the_first() {
 #[test]
 fn nothing_is_kept_where_nothing_is_to_be_kept() {
     assert_eq!(pass(Engine::builder().no_cache()).0, None);
+}
+
+/// The variable that names the folder to a process of its own.
+const FOLDER: &str = "BREAKEVEN_TEST_KEPT";
+
+/// How many files a process of its own found in that folder, and how many of them it ignored.
+fn process(folder: &Path) -> (u64, u64) {
+    let mut command = Command::new(std::env::current_exe().expect("the test has a path"));
+    command.args(["--exact", "one_process", "--ignored", "--nocapture"]).env(FOLDER, folder);
+    let output = command.output().expect("it runs again");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    let counts = told.lines().find_map(|line| line.split_once("kept: ")?.1.split_once(' '));
+    let (loaded, ignored) = counts.unwrap_or_else(|| panic!("it says nothing of what it found: {told}"));
+    (loaded.parse().expect("it is a number"), ignored.parse().expect("it is a number"))
+}
+
+#[test]
+fn the_next_process_starts_from_what_drivers_compiled_for_the_first() {
+    let folder = std::env::temp_dir().join(format!("breakeven-processes-kept-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    assert_eq!(process(&folder), (0, 0));
+    let count = pipelines(&folder).len() as u64;
+    assert!(count > 0, "they are written when the process ends");
+    assert_eq!(process(&folder), (count, 0));
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+#[ignore = "run twice by the test above: cargo test -p breakeven --test kept"]
+fn one_process() {
+    let folder = std::env::var_os(FOLDER).expect("the test above names it");
+    let (kept, notes) = pass(Engine::builder().cache_folder(folder));
+    let kept = kept.expect("a folder was named");
+    println!("kept: {} {}", kept.loaded, kept.ignored);
+    assert!(!notes.iter().any(|note| note.contains("it is ignored")), "{notes:?}");
 }
