@@ -56,7 +56,8 @@ pub struct WgpuOptions {
     pub pipelines: usize,
     /// Bytes of their texts together.
     pub pipeline_text_bytes: u64,
-    /// Bytes of an upload that are staged and sent at a time, so that the device fetches them while the next are staged.
+    /// Bytes of an upload that are staged and sent at a time, so that the device fetches them while the next are staged; the most that a
+    /// read into the caller's memory brings at a time.
     pub chunk_bytes: u64,
     /// Who copies between the host's memory and staging memory.
     pub copier: Copier,

@@ -21,7 +21,7 @@ use crate::kernels::{launch_of, lowers, plan};
 use crate::memory::{Gpu, WgpuMemory};
 use crate::pipeline::Pipelines;
 use crate::prepared::WgpuPrepared;
-use crate::straight::read_into;
+use crate::straight::{piece_of, read_into};
 use crate::submit::{link_bytes, raws, read, shared_slots, submit};
 use crate::{Counters, adapter};
 
@@ -318,8 +318,10 @@ impl Device for WgpuDevice {
 
     fn read_into(&self, buffer: &Buffer, to: &mut [u8], deadline: Deadline) -> Option<Result<()>> {
         match self.read_in_place(buffer, to) {
-            Ok(false) if to.len() as u64 <= self.gpu.options.chunk_bytes => None,
-            Ok(false) => Some(read_into(self, buffer, to, deadline)),
+            Ok(false) => {
+                let piece = piece_of(to.len() as u64, self.gpu.options.chunk_bytes)?;
+                Some(read_into(self, buffer, to, piece, deadline))
+            }
             done => Some(done.map(drop)),
         }
     }

@@ -6,7 +6,9 @@ use breakeven_device::{
     Binding, Deadline, Device, DeviceError, HostBytes, HostMemory, Lane, MemoryKind, ReadCell, Result, Segment,
     SegmentStep,
 };
-use breakeven_ir::{DType, Element, Expr, Fold, Kernel, Launch, Layout, Map, Operand, ReduceRows, Row, Shape};
+use breakeven_ir::{
+    DType, Element, Expr, Fold, Kernel, Launch, Layout, Map, MatMul, Operand, Precision, ReduceRows, Row, Scalar, Shape,
+};
 
 /// One question and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub struct SelfTestVerdict {
 
 type Question = fn(&dyn Device) -> Result<Option<String>>;
 
-const QUESTIONS: [(&str, Question); 7] = [
+const QUESTIONS: [(&str, Question); 8] = [
     ("barriers hold: a tree sum of 1 to 64 is 2080", tree_sum),
     ("dispatches see what came before: a two-stage sum of 4096 times 1 to 64 is right", two_stages),
     ("NaN is kept by relu and maximum", nan_is_kept),
@@ -27,6 +29,7 @@ const QUESTIONS: [(&str, Question); 7] = [
     ("denormals are copied", denormals_are_copied),
     ("a launch of more than 65,535 groups reaches every element", many_groups),
     ("what is uploaded is read back", read_back),
+    ("products of f16 are exact where all sums are whole numbers", half_products),
 ];
 
 /// Asks an adapter all questions. A failure names what came and what should have.
@@ -165,4 +168,39 @@ fn read_back(device: &dyn Device) -> Result<Option<String>> {
     let got = bytes(device, values.clone())?;
     let wrong = got.iter().zip(&values).position(|(a, b)| a != b);
     Ok(wrong.map(|i| format!("byte {i} came back as {}", got[i])))
+}
+
+/// By cooperative matrices where the device has them, which cards and drivers got wrong. Tiles at the edges are partly filled.
+fn half_products(device: &dyn Device) -> Result<Option<String>> {
+    const M: usize = 144;
+    const K: usize = 80;
+    const N: usize = 208;
+    let half = |shape: [usize; 2]| Operand::new(DType::F16, Layout::dense(shape));
+    let kernel = Kernel::MatMul(MatMul {
+        batch: Shape::scalar(),
+        m: M,
+        n: N,
+        k: K,
+        a: half([M, K]),
+        b: half([K, N]),
+        precision: Precision::High,
+        post: Expr::identity(DType::F16),
+        params: vec![],
+        inputs: vec![],
+        out: half([M, N]),
+    });
+    // Sums are 720 at most, and f16 holds whole numbers up to 2,048.
+    let [a, b] = [|i: usize| (i * 5 % 7) as i32 - 3, |i: usize| (i * 11 % 13 % 7) as i32 - 3];
+    let got = run(device, kernel, vec![halves(M * K, a), halves(K * N, b)], 2 * (M * N) as u64)?;
+    let want = |i: usize| (0..K).map(|p| a(i / N * K + p) * b(p * N + i % N)).sum::<i32>();
+    let got = |i: usize| Scalar::load(DType::F16, &got, i).to_f64();
+    let wrong = (0..M * N).find(|&i| got(i) != f64::from(want(i)));
+    Ok(wrong.map(|i| format!("row {}, column {} is {} and not {}", i / N, i % N, got(i), want(i))))
+}
+
+/// So many whole numbers.
+fn halves(n: usize, value: impl Fn(usize) -> i32) -> HostBytes {
+    let mut bytes = HostMemory::zeroed(2 * n);
+    (0..n).for_each(|i| Scalar::F(f64::from(value(i))).store(DType::F16, &mut bytes, i));
+    bytes.into()
 }

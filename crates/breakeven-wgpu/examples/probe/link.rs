@@ -10,7 +10,7 @@ pub fn all(stand: &Stand) {
         dispatches(stand);
         round_trip(stand);
     }
-    for mib in [1usize, 4, 16, 64, 256].map(|m| m.div_ceil(stand.shrink)) {
+    for mib in [1usize, 2, 4, 8, 16, 32, 64, 256].map(|m| m.div_ceil(stand.shrink)) {
         if stand.wants("upload read") {
             transfers(stand, mib);
         }
