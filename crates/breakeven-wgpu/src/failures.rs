@@ -46,7 +46,9 @@ mod tests {
 
     fn check(ids: &[u64], want: &[(u64, u64)]) {
         let mut failures = Failures::default();
-        ids.iter().for_each(|&id| failures.add(id));
+        for &id in ids {
+            failures.add(id);
+        }
         let runs: Vec<(u64, u64)> = failures.runs.iter().map(|(&first, &last)| (first, last)).collect();
         assert_eq!(runs, want, "{ids:?}");
         assert!(ids.iter().all(|&id| failures.has(id)));
@@ -65,7 +67,9 @@ mod tests {
     #[test]
     fn what_lies_between_is_not_among_them() {
         let mut failures = Failures::default();
-        [4, 6, 7].into_iter().for_each(|id| failures.add(id));
+        for id in [4, 6, 7] {
+            failures.add(id);
+        }
         assert_eq!([3, 4, 5, 6, 7, 8].map(|id| failures.has(id)), [false, true, false, true, true, false]);
     }
 

@@ -225,7 +225,9 @@ impl Flight {
     pub fn fail_all(&mut self, error: &DeviceError) -> Vec<Submission> {
         let pending = std::mem::take(&mut self.pending);
         self.bytes = 0;
-        pending.keys().for_each(|id| self.remember(*id, Err(error.clone())));
+        for id in pending.keys() {
+            self.remember(*id, Err(error.clone()));
+        }
         pending.into_values().collect()
     }
 

@@ -96,7 +96,7 @@ impl Gpu {
             recorded_until: Mutex::default(),
             abandoned: AtomicBool::new(false),
             #[cfg(test)]
-            refusals: Default::default(),
+            refusals: std::sync::atomic::AtomicUsize::default(),
             options,
         }
     }

@@ -51,7 +51,9 @@ mod tests {
     #[test]
     fn what_was_asked_for_last_stays() {
         let mut recent = Recent::new(3);
-        [(1, 'a'), (2, 'b'), (3, 'c')].into_iter().for_each(|(key, value)| recent.add(key, value));
+        for (key, value) in [(1, 'a'), (2, 'b'), (3, 'c')] {
+            recent.add(key, value);
+        }
         assert_eq!((recent.get(&1), recent.get(&7)), (Some('a'), None));
         recent.add(4, 'd');
         check(&recent, &[(1, 'a'), (3, 'c'), (4, 'd')]);
@@ -62,7 +64,9 @@ mod tests {
     #[test]
     fn what_two_threads_made_at_once_is_kept_once() {
         let mut recent = Recent::new(2);
-        [(1, 'a'), (2, 'b'), (2, 'c')].into_iter().for_each(|(key, value)| recent.add(key, value));
+        for (key, value) in [(1, 'a'), (2, 'b'), (2, 'c')] {
+            recent.add(key, value);
+        }
         check(&recent, &[(1, 'a'), (2, 'c')]);
     }
 }

@@ -247,7 +247,9 @@ mod tests {
         let (gpu, clocks) = (device.gpu(), || lock(&device.gpu().staging.clocks).classes());
         let taken: Vec<Clock> = (0..count).map(|_| gpu.staging.clock(gpu).unwrap()).collect();
         assert!(clocks()[0].live == count, "{:?}", clocks());
-        taken.into_iter().for_each(|clock| gpu.staging.put_clock(clock, gpu.now()));
+        for clock in taken {
+            gpu.staging.put_clock(clock, gpu.now());
+        }
         assert!(clocks().len() == 1 && clocks()[0].live == 0, "{:?}", clocks());
         clocks()[0].waiting
     }
@@ -267,6 +269,8 @@ mod tests {
 
     #[test]
     fn a_thousand_clocks_leave_as_many_as_may_wait() {
-        devices().iter().for_each(|device| assert_eq!(waiting(device, 1000), CLOCKS));
+        for device in devices() {
+            assert_eq!(waiting(&device, 1000), CLOCKS);
+        }
     }
 }
