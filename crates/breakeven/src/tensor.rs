@@ -241,7 +241,8 @@ impl State {
         match self {
             State::Recipe(_, inputs) | State::Folded(Folded { inputs, .. }) => are_held_elsewhere(inputs),
             State::Deferred(..) => false,
-            State::Value(_) | State::Wrong => true,
+            State::Value(value) => !value.can_be_computed_again(),
+            State::Wrong => true,
         }
     }
 }
@@ -261,7 +262,9 @@ fn drop_all(state: State) {
         let inputs = match state {
             State::Recipe(_, inputs) | State::Folded(Folded { inputs, .. }) => inputs,
             State::Deferred(call, _) => Arc::into_inner(call).map(Call::into_tensors).unwrap_or_default(),
-            State::Value(_) | State::Wrong => continue,
+            // One that is on a device remembers what it was computed from, and that the same: a state of many steps is a chain, too.
+            State::Value(value) => Arc::into_inner(value).and_then(Value::into_recipe).unwrap_or_default(),
+            State::Wrong => continue,
         };
         for tensor in inputs {
             if let Some(mut node) = Arc::into_inner(tensor.0) {

@@ -80,6 +80,17 @@ impl Value {
         Value { spec, layout, bytes, host, read, may_be_resident, copies, limits: None }
     }
 
+    /// Whether it remembers what it was computed from.
+    pub fn can_be_computed_again(&self) -> bool {
+        self.host().is_none() && self.copies().recipe.is_some()
+    }
+
+    /// What it was computed from, where it remembers that.
+    pub fn into_recipe(self) -> Option<Inputs> {
+        let copies = self.copies.into_inner().unwrap_or_else(PoisonError::into_inner);
+        copies.recipe.map(|recipe| recipe.inputs)
+    }
+
     /// The host's copy.
     pub fn host(&self) -> Option<&HostBytes> {
         self.host.as_ref().or_else(|| self.read.get())

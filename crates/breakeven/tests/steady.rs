@@ -188,3 +188,17 @@ fn streams_come_to_a_loop_that_makes_nothing() {
         settles(&device, || batches().for_each(|result| drop(result.expect("it runs"))));
     }
 }
+
+/// Each state remembers the one that it was computed from, should its device be lost.
+#[test]
+fn a_state_of_many_steps_is_dropped_without_a_stack() {
+    let (engine, _) = engine(None);
+    let mut state = engine.tensor(&[0.0; 4], [4]);
+    for _ in 0..5000 {
+        state = (&state + 1.0).on(GPU);
+        engine.run(&[&state]).expect("it runs");
+    }
+    let last = (&state + 1.0).to_vec::<f32>();
+    drop(state);
+    assert_eq!(last.expect("it runs"), [5001.0; 4]);
+}
