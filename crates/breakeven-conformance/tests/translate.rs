@@ -25,25 +25,28 @@ use naga::{Module, ShaderStage};
 /// Computes on the simulated device what a GPU can run, once its text was translated.
 struct Translating {
     gpu: WgpuDevice,
+    /// The same at its own limits, with text as processors that act as GPUs get it.
+    wide: WgpuDevice,
     sim: Box<SimDevice>,
     said: Mutex<HashSet<String>>,
 }
 
 /// A software adapter at the limits of WebGPU, which every driver elsewhere keeps, with text as GPUs get it.
 fn translating() -> Box<Translating> {
-    let options = WgpuOptions { limits: Limits::WebGpuDefault, terse: Some(false), ..WgpuOptions::default() };
-    let backend = WgpuBackend::new(options);
-    let found = backend.software_adapters();
-    let index = *found.first().expect("no software Vulkan adapter: `cargo xtask test` installs one");
-    let gpu = backend.open_device(index).expect("it opens");
-    Box::new(Translating { gpu, sim: devices::sim(), said: Mutex::default() })
+    let [gpu, wide] = [(Limits::WebGpuDefault, false), (Limits::Adapter, true)].map(|(limits, terse)| {
+        let backend = WgpuBackend::new(WgpuOptions { limits, terse: Some(terse), ..WgpuOptions::default() });
+        let found = backend.software_adapters();
+        let index = *found.first().expect("no software Vulkan adapter: `cargo xtask test` installs one");
+        backend.open_device(index).expect("it opens")
+    });
+    Box::new(Translating { gpu, wide, sim: devices::sim(), said: Mutex::default() })
 }
 
 impl Translating {
-    /// Each text that a segment becomes; how many there are.
+    /// Each text that a segment becomes; how many there are at the narrow limits.
     fn translate(&self, segment: &Segment) -> usize {
-        let texts = self.gpu.texts_of(segment).expect("it is supported");
-        for text in &texts {
+        let [texts, wide] = [&self.gpu, &self.wide].map(|gpu| gpu.texts_of(segment).expect("it is supported"));
+        for text in texts.iter().chain(&wide) {
             let is_new = self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone());
             let said = if is_new { in_all_languages(text) } else { Ok(()) };
             said.unwrap_or_else(|(language, why)| panic!("{language}: {why}\n{segment:?}\n{text}"));
