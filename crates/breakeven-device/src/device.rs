@@ -120,7 +120,8 @@ pub trait Device: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// As [`Device::drain`], and looks again and again whether anybody still wants to know; [`DeviceError::Cancelled`] once nobody does.
+    /// As [`Device::drain`], and looks again and again whether anybody still wants to know; [`DeviceError::Cancelled`] once nobody does. By
+    /// default it does not look: whoever ends an engine with such a device that is late waits for it, for five seconds at most.
     fn drain_while(&self, deadline: Deadline, _is_wanted: &dyn Fn() -> bool) -> Result<()> {
         self.drain(deadline)
     }

@@ -8,20 +8,20 @@ impl Graph {
     /// A number that graphs share only if they are alike in every node, number and output; linear in the nodes. It is for
     /// finding mistakes, not for defence: someone who wants two graphs of one fingerprint can make them.
     pub fn fingerprint(&self) -> u64 {
-        self.print(true)
+        self.hashed_with(f64::to_bits)
     }
 
     /// As [`Graph::fingerprint`], which graphs also share that differ in what [`Op::Fill`] is filled with.
     pub fn fingerprint_without_numbers(&self) -> u64 {
-        self.print(false)
+        self.hashed_with(|_| 0)
     }
 
-    fn print(&self, with_numbers: bool) -> u64 {
+    fn hashed_with(&self, number: impl Fn(f64) -> u64) -> u64 {
         let (mut mix, mut foreign) = (Mix(0), Foreign::default());
         for node in self.nodes() {
             node_into(node, &mut mix);
-            if let (Op::Fill(number), true) = (&node.op, with_numbers) {
-                number.to_bits().hash(&mut mix);
+            if let Op::Fill(value) = node.op {
+                number(value).hash(&mut mix);
             }
             if let Op::Map(row, _) = node.op {
                 foreign.row_into(row, &mut mix);

@@ -28,7 +28,8 @@ pub struct Node {
 
 /// Nodes in an order in which they can be computed, and which of them are wanted.
 ///
-/// Invariant: a node comes after its inputs, and its spec follows from theirs by the rules.
+/// Invariant: a node comes after its inputs, and its spec follows from theirs by the rules. Inputs that were [lifted](Graph::lift) are told
+/// apart from others by `==`, and not by the fingerprint.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
     nodes: Vec<Node>,

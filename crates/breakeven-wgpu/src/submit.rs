@@ -81,7 +81,7 @@ pub(crate) fn submit(
     let mut load = stage_steps(gpu, steps, binding, stage(gpu, &last, &eyes)?)?;
     timing.upload += start.elapsed();
     let start = Instant::now();
-    let groups = work.groups(gpu, &raws, scratch_raw)?;
+    let groups = work.groups(gpu, &raws, scratch_raw).inspect_err(|_| gpu.staging.forget(&load))?;
     let has_pass = steps.iter().any(|s| matches!(s, Step::Pass(_)));
     load.tape = Tape::new(gpu, binding, steps, (first, &load.uploads[..last.len()]));
     load.clock = if has_pass && binding.timed && load.tape.is_none() { gpu.staging.clock(gpu) } else { None };

@@ -88,7 +88,7 @@ impl EngineBuilder {
     /// Whether repeated work is tried on another device now and then, and goes where it was seen to be faster (the default). It is tried
     /// only where the prediction is near, for one percent of the time, and in calls with a deadline only where half of what is left of it
     /// is plenty. Where results are left where they were computed, a trial's are not used: one call then takes up to eleven runs more.
-    /// While a GPU's driver compiles what a call needs, the CPU serves.
+    /// While a GPU's driver compiles what a call needs, the CPU serves. Numbers that are others at every call become inputs of one plan.
     ///
     /// Results of two devices may differ in their last bits; where the same call must give the same bits each time, this is switched
     /// off, the work pinned, or its plan frozen.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use breakeven_device::Device;
 use breakeven_exec::{Executable, Uncompiled};
-use breakeven_ir::{Caps, Kernel, Op, Unsupported};
+use breakeven_ir::{Caps, Graph, Kernel, NodeId, Op, Unsupported};
 use breakeven_plan::{DeviceId, DeviceView, Machine, Plan, Policy, plan};
 
 use crate::beside::IsWanted;
@@ -98,9 +98,9 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::executable`], of a trace whose numbers become inputs where graphs like it had others again and again, or where the plan
+    /// As [`Engine::executable`], of a trace whose numbers are made inputs where graphs like it had others again and again, or where the plan
     /// that was frozen takes them as such.
-    pub(crate) fn executable_of(
+    pub(crate) fn lift_and_plan(
         &self,
         trace: &mut Trace,
         (devices, read): (&Snapshot, &[bool]),
@@ -109,13 +109,16 @@ impl Engine {
     ) -> Result<Arc<Planned>, Failure> {
         if let Some(frozen) = &policy.frozen {
             trace.lift(frozen.lifted());
-        } else {
+        } else if self.0.options.learn {
             let wanted = Wanted { devices, trace, read, policy };
             if let Some(known) = self.0.plans.find(wanted.trace.graph.fingerprint(), &wanted) {
                 return Ok(known);
             }
             policy = wanted.policy;
-            trace.lift(self.0.plans.numbers.changing(&trace.graph));
+            let changing = self.0.plans.numbers.changing(&trace.graph);
+            if !changing.is_empty() {
+                trace.lift(read_on_their_device(&trace.graph, &policy, changing));
+            }
         }
         policy.pins.retain(|id, _| trace.graph.node(*id).op != Op::Input);
         self.executable(&Wanted { devices, trace, read, policy }, awaits)
@@ -188,6 +191,7 @@ impl Plans {
         drop(kept);
         self.coming.keep_only(|_| false);
         self.small.clear();
+        self.numbers.clear();
     }
 
     /// The plan that was made for the same.
@@ -226,6 +230,25 @@ impl Plans {
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Those of these numbers that are wanted for nothing but operations on the device that they are pinned to, if to any: as inputs they
+/// would be nowhere.
+fn read_on_their_device(graph: &Graph, policy: &Policy, mut numbers: Vec<NodeId>) -> Vec<NodeId> {
+    let is_view = |id: NodeId| matches!(graph.node(id).op, Op::View(_));
+    let mut wanted: Vec<NodeId> = graph.outputs().to_vec();
+    for id in &mut wanted {
+        while is_view(*id) {
+            *id = graph.node(*id).inputs[0];
+        }
+    }
+    let pin = |id: &NodeId| policy.pins.get(id);
+    for reader in graph.ids() {
+        let inputs = &graph.node(reader).inputs;
+        numbers.retain(|id| !inputs.contains(id) || pin(id) == pin(&reader));
+    }
+    numbers.retain(|id| !wanted.contains(id));
+    numbers
 }
 
 /// The same work on one device alone, if that can be.

@@ -55,7 +55,7 @@ impl Engine {
         let mut trace = Trace::of(outputs, &snapshot)?;
         let policy = self.policy(std::mem::take(&mut trace.pins));
         let read = vec![true; outputs.len()];
-        let planned = self.executable_of(&mut trace, (&snapshot, &read), policy, Awaits::It(self.patience()));
+        let planned = self.lift_and_plan(&mut trace, (&snapshot, &read), policy, Awaits::It(self.patience()));
         let planned = planned.map_err(|failure| failure.named(&snapshot))?;
         let plan = planned.lead().plan();
         let searching = self.0.devices.remark().map(str::to_owned);
@@ -284,7 +284,7 @@ impl Engine {
         }
         let mut trace = Trace::of(outputs, snapshot)?;
         let policy = Policy { frozen: frozen.cloned(), ..self.policy(std::mem::take(&mut trace.pins)) };
-        let planned = self.executable_of(&mut trace, (snapshot, read), policy, awaits)?;
+        let planned = self.lift_and_plan(&mut trace, (snapshot, read), policy, awaits)?;
         Ok(Ready { inputs: trace.inputs, planned })
     }
 

@@ -17,13 +17,11 @@ const SETS: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Numbers(Mutex<HashMap<u64, Met>>);
 
-#[derive(Debug)]
+/// The first sets of numbers, and which of these were ever others than in the first of all.
+#[derive(Debug, Default)]
 struct Met {
-    first: Vec<u64>,
-    last: Vec<u64>,
-    /// Which of them were ever others than at first.
+    sets: Vec<Vec<u64>>,
     varies: Vec<bool>,
-    sets: usize,
 }
 
 impl Numbers {
@@ -33,35 +31,39 @@ impl Numbers {
         if ids.is_empty() {
             return ids;
         }
+        let key = graph.fingerprint_without_numbers();
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= KEPT {
+        if all.len() >= KEPT && !all.contains_key(&key) {
             all.clear();
         }
-        let met = all.entry(graph.fingerprint_without_numbers()).or_insert_with(|| Met::new(&numbers));
-        if !met.see(&numbers) {
+        let met = all.entry(key).or_default();
+        if !met.see(numbers) {
             return Vec::new();
         }
         ids.into_iter().zip(&met.varies).filter_map(|(id, varies)| varies.then_some(id)).collect()
     }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
 }
 
 impl Met {
-    fn new(numbers: &[u64]) -> Met {
-        Met { first: numbers.to_vec(), last: numbers.to_vec(), varies: vec![false; numbers.len()], sets: 1 }
-    }
-
-    /// Notes what is other than before; whether there were enough others.
-    fn see(&mut self, numbers: &[u64]) -> bool {
-        // Graphs that share a fingerprint by chance have other numbers of numbers.
-        if numbers.len() != self.first.len() {
+    /// Notes what is other than before; whether these are none of the first sets.
+    fn see(&mut self, numbers: Vec<u64>) -> bool {
+        let first = self.sets.first().unwrap_or(&numbers);
+        // Two graphs may share a fingerprint by chance.
+        if first.len() != numbers.len() || self.sets.contains(&numbers) {
             return false;
         }
-        if self.last != numbers {
-            self.last = numbers.to_vec();
-            self.sets = self.sets.saturating_add(1);
-            self.varies.iter_mut().zip(&self.first).zip(numbers).for_each(|((varies, a), b)| *varies |= a != b);
+        self.varies.resize(numbers.len(), false);
+        self.varies.iter_mut().zip(first).zip(&numbers).for_each(|((varies, a), b)| *varies |= a != b);
+        let is_full = self.sets.len() == SETS;
+        if !is_full {
+            self.sets.push(numbers);
         }
-        self.sets > SETS
+        is_full
     }
 }
 
@@ -112,11 +114,12 @@ mod tests {
     #[test]
     fn a_number_that_changes_at_every_call_is_told_from_one_that_stays() {
         let numbers = Numbers::default();
-        for rate in [0.1, 0.2, 0.2, 0.2, 0.3, 0.4] {
+        for rate in [0.1, 0.2, 0.1, 0.2, 0.1, 0.2, 0.3, 0.4] {
             assert_eq!(numbers.changing(&graph(rate, 2.0)), [], "{rate}");
         }
         assert_eq!(numbers.changing(&graph(0.5, 2.0)), [NodeId(0)]);
-        assert_eq!(numbers.changing(&graph(0.1, 2.0)), [NodeId(0)]);
+        assert_eq!(numbers.changing(&graph(0.6, 2.0)), [NodeId(0)]);
+        assert_eq!(numbers.changing(&graph(0.1, 2.0)), [], "there is a plan with it");
         assert_eq!(numbers.changing(&graph(0.1, 3.0)), [NodeId(0), NodeId(1)]);
     }
 

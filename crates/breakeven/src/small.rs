@@ -186,7 +186,7 @@ impl Search<'_> {
                     None
                 }
                 // It is another one at every call, so that the plan takes it as an input.
-                State::Recipe(Op::Fill(number), _) if self.is_input(id) => {
+                State::Recipe(Op::Fill(number), _) if self.is_lifted(id) => {
                     let spec = input.0.spec.clone().ok()?;
                     let bytes = bytes_of(spec.dtype, *number);
                     self.give(id, &Value::on_host(spec, bytes))?;
@@ -203,8 +203,9 @@ impl Search<'_> {
         Some(())
     }
 
-    fn is_input(&self, id: NodeId) -> bool {
-        self.known.planned.made_for.graph.node(id).op == Op::Input
+    /// Whether the plan takes a number as this input; one that was planned with a tensor is not frozen for a number.
+    fn is_lifted(&self, id: NodeId) -> bool {
+        self.known.planned.made_for.graph.lifted().contains(&id)
     }
 
     /// Input `id` is there.

@@ -2,7 +2,7 @@
 //! its time is printed; each kernel keeps the device at work for a while first, since idle ones lower their clock.
 //!
 //! `cargo run --release -p breakeven-wgpu --example probe -- [--adapter N] [--small] [--webgpu] [--threads N]
-//! [--only part-of-a-name]`
+//! [--only part-of-a-name] [--in-a-row]`
 
 mod attention;
 mod link;
@@ -51,7 +51,8 @@ fn main() {
         println!("{}: {}", verdict.failure.as_deref().unwrap_or("ok"), verdict.name);
     }
     let only = value("--only").cloned().unwrap_or_default();
-    let stand = Stand { device, copier, shrink: if flag("--small") { 64 } else { 1 }, only };
+    let shrink = if flag("--small") { 64 } else { 1 };
+    let stand = Stand { device, copier, shrink, only, in_a_row: flag("--in-a-row") };
     streams::all(&stand);
     rows::all(&stand);
     products::all(&stand);

@@ -14,6 +14,8 @@ const WARM_UP: Duration = Duration::from_millis(400);
 /// How long is measured, at least so many runs.
 const MEASURED: Duration = Duration::from_millis(150);
 const LEAST_RUNS: usize = 12;
+/// Submissions that one wait ends, for those who count so: the host's part is hidden behind the kernels.
+const IN_A_ROW: u8 = 20;
 
 /// A device on the test stand.
 pub struct Stand {
@@ -24,11 +26,14 @@ pub struct Stand {
     pub shrink: usize,
     /// Part of the names of what is measured.
     pub only: String,
+    /// Kernels are measured as one of [`IN_A_ROW`], too.
+    pub in_a_row: bool,
 }
 
-/// Lower quartiles of wall and kernel time, of encoding with submitting, and of waiting, in seconds.
+/// Lower quartiles of wall and kernel time, of encoding with submitting, and of waiting, in seconds; and of one in a row.
 #[derive(Clone, Copy)]
 pub struct Times {
+    pub in_a_row: Option<f64>,
     pub wall: f64,
     pub kernel: f64,
     pub dispatch: f64,
@@ -79,8 +84,9 @@ pub fn value(i: usize) -> f32 {
 
 /// `work` operations or bytes in the kernel time, in millions of millions a second.
 pub fn show(name: &str, times: Times, work: f64, unit: &str, is_right: bool) {
+    let in_a_row = times.in_a_row.map_or(String::new(), |time| format!("one of {IN_A_ROW} {:>10.1} us  ", time * 1e6));
     println!(
-        "  {name:<32} wall {:>10.1} us  kernel {:>10.1} us  {:>8.2} {unit}  {}",
+        "  {name:<32} wall {:>10.1} us  {in_a_row}kernel {:>10.1} us  {:>8.2} {unit}  {}",
         times.wall * 1e6,
         times.kernel * 1e6,
         work / times.kernel / 1e12,
@@ -151,6 +157,7 @@ impl Stand {
         let ticket = self.device.submit(work, binding, Lane::Compute, &[]).expect("it is submitted");
         let timing = self.device.wait(ticket, Stand::deadline()).expect("it ends");
         Times {
+            in_a_row: None,
             wall: start.elapsed().as_secs_f64(),
             kernel: timing.kernel.unwrap_or_default().as_secs_f64(),
             dispatch: timing.dispatch.unwrap_or_default().as_secs_f64(),
@@ -167,6 +174,7 @@ impl Stand {
     pub fn times(&self, work: &Arc<dyn Prepared>, binding: &Binding) -> Times {
         let runs = often(|| self.submit(work, binding.clone()));
         Times {
+            in_a_row: None,
             wall: quartile(&runs, |t| t.wall),
             kernel: quartile(&runs, |t| t.kernel),
             dispatch: quartile(&runs, |t| t.dispatch),
@@ -188,6 +196,19 @@ impl Stand {
         let start = Instant::now();
         let work = self.prepare(launches.into_iter().map(|launch| SegmentStep::Launch(Box::new(launch))).collect());
         print!("  compiled in {:>7.1} ms", start.elapsed().as_secs_f64() * 1e3);
-        self.times(&work, &Binding { buffers, timed: true, ..Binding::default() })
+        let binding = Binding { buffers, timed: true, ..Binding::default() };
+        let times = self.times(&work, &binding);
+        let untimed = Binding { timed: false, ..binding };
+        Times { in_a_row: self.in_a_row.then(|| self.one_in_a_row(&work, &untimed)), ..times }
+    }
+
+    /// Wall time of one of many submissions that follow each other on the device.
+    fn one_in_a_row(&self, work: &Arc<dyn Prepared>, binding: &Binding) -> f64 {
+        let submit = |_| self.device.submit(work, binding.clone(), Lane::Compute, &[]).expect("it is submitted");
+        let all = walls(|| {
+            let tickets: Vec<_> = (0..IN_A_ROW).map(submit).collect();
+            self.device.wait(tickets[tickets.len() - 1], Stand::deadline()).expect("it ends");
+        });
+        all / f64::from(IN_A_ROW)
     }
 }
