@@ -12,7 +12,8 @@ pub(crate) struct Inside(Arc<Threads>);
 
 #[derive(Debug, Default)]
 struct Threads {
-    inside: Mutex<Vec<ThreadId>>,
+    /// None for one that is about to begin.
+    inside: Mutex<Vec<Option<ThreadId>>>,
     left: Condvar,
 }
 
@@ -20,15 +21,19 @@ struct Threads {
 #[derive(Debug)]
 pub(crate) struct Stay {
     of: Inside,
-    thread: ThreadId,
+    thread: Option<ThreadId>,
 }
 
 impl Inside {
     /// This thread may be in a driver from now on.
     pub fn enter(&self) -> Stay {
-        let thread = thread::current().id();
-        self.lock().push(thread);
-        Stay { of: self.clone(), thread }
+        self.expect().arrive()
+    }
+
+    /// A thread is about to begin that may be in a driver from its first moment on, and says so by [`Stay::arrive`].
+    pub fn expect(&self) -> Stay {
+        self.lock().push(None);
+        Stay { of: self.clone(), thread: None }
     }
 
     /// Does `work` on a thread of its own, which counts until the system has ended it: drivers do something then, too. Another thread
@@ -49,7 +54,7 @@ impl Inside {
 
     /// Waits until no thread but this one is in a driver; false when the deadline passes first.
     pub fn wait(&self, deadline: Deadline) -> bool {
-        let own = thread::current().id();
+        let own = Some(thread::current().id());
         let mut inside = self.lock();
         while inside.iter().any(|thread| *thread != own) {
             if deadline.has_passed() {
@@ -61,8 +66,20 @@ impl Inside {
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<ThreadId>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<ThreadId>>> {
         self.0.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stay {
+    /// This is the thread that was expected: it does not wait for itself.
+    pub fn arrive(mut self) -> Stay {
+        let own = Some(thread::current().id());
+        if let Some(place) = self.of.lock().iter_mut().find(|thread| **thread == self.thread) {
+            *place = own;
+        }
+        self.thread = own;
+        self
     }
 }
 
@@ -107,6 +124,25 @@ mod tests {
         assert!(!inside.wait(soon()));
         drop(release);
         assert!(inside.wait(late()));
+    }
+
+    #[test]
+    fn a_thread_counts_before_it_begins_and_until_its_stay_is_dropped() {
+        let inside = Inside::default();
+        let stay = inside.expect();
+        assert!(!inside.wait(soon()), "it is not this thread");
+        let other = thread::spawn({
+            let inside = inside.clone();
+            move || {
+                let stay = stay.arrive();
+                assert!(inside.wait(soon()), "it is the only one");
+                stay
+            }
+        });
+        let stay = other.join().expect("it does not panic");
+        assert!(!inside.wait(soon()));
+        drop(stay);
+        assert!(inside.wait(soon()));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use breakeven_plan::DeviceId;
 use breakeven_wgpu::pass_self_test;
 
 use crate::devices::{DeviceState, Devices, Entry};
+use crate::inside::Stay;
 use crate::search::is_wanted;
 use crate::{Engine, Error, Result};
 
@@ -90,9 +91,12 @@ impl Devices {
         self.recovering(true);
         let held = Arc::downgrade(self);
         let thread = std::thread::Builder::new().name("breakeven-reopen".to_owned());
+        // Whoever ends the engine may come before the thread begins.
+        let stay = matches!(task, Task::Await { .. }).then(|| self.inside.expect());
         let work = move || {
+            let stay = stay.map(Stay::arrive);
             // A driver may panic on a thread of ours.
-            let done = catch_unwind(AssertUnwindSafe(|| task.run(&held, id)));
+            let done = catch_unwind(AssertUnwindSafe(|| task.run(&held, id, stay)));
             if let Some(devices) = held.upgrade() {
                 if done.is_err() {
                     devices.lose(id, "the driver panicked when it was opened again");
@@ -125,11 +129,13 @@ impl Devices {
 }
 
 impl Task {
-    fn run(self, devices: &Weak<Devices>, id: DeviceId) {
+    fn run(self, devices: &Weak<Devices>, id: DeviceId, stay: Option<Stay>) {
         let mut opener = match self {
             Task::Open(opener) => Some(opener),
-            Task::Await { device, patience, kernels } => await_work(devices, id, device, patience, &kernels),
+            Task::Await { device, patience, kernels } => await_work(devices, id, &device, patience, &kernels),
         };
+        // The thread has left the driver, also where it was the last that had the device.
+        drop(stay);
         while let Some(way) = opener {
             let opened = way.open(devices);
             // Nobody waits for it any more when the engine is gone.
@@ -154,14 +160,10 @@ impl Task {
 fn await_work(
     devices: &Weak<Devices>,
     id: DeviceId,
-    device: Arc<dyn Device>,
+    device: &Arc<dyn Device>,
     patience: Duration,
     kernels: &[Kernel],
 ) -> Option<Opener> {
-    let inside = devices.upgrade()?.inside.clone();
-    let _stay = inside.enter();
-    // Whoever ends the engine waits until this thread has left the driver, also where it is the last that has the device.
-    let device = device;
     let ended = device.drain_while(Deadline::after(patience), &|| is_wanted(devices));
     if matches!(ended, Err(DeviceError::Cancelled)) {
         return None;
@@ -177,7 +179,7 @@ fn await_work(
             entry.retire(&error)
         }
     };
-    devices.upgrade()?.amend(id, Some(&device), amend).flatten()
+    devices.upgrade()?.amend(id, Some(device), amend).flatten()
 }
 
 impl Entry {
