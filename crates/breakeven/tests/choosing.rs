@@ -56,6 +56,28 @@ fn d02_a_software_adapter_is_never_chosen_and_can_be_named() {
     assert!(matches!(&state, DeviceState::Unusable(why) if why.contains("software")), "{state:?}");
 }
 
+/// A tensor in the middle of a graph that names a device is computed there, and what names another one after it elsewhere.
+#[test]
+fn a_tensor_within_a_graph_can_name_its_device() {
+    let driven = three();
+    let x = driven.engine.tensor(&[1.0, 2.0, 3.0], [3]);
+    let (middle, all) = ((&x + 1.0).on(DeviceId(1)), [DeviceId::HOST, DeviceId(1)]);
+    let devices = |last: &breakeven::Tensor| -> Vec<DeviceId> {
+        let report = driven.engine.run(&[last]).unwrap();
+        report.plan.decisions.iter().map(|decision| decision.device).collect()
+    };
+    for last in all {
+        let twice = (&middle * 2.0).on(last);
+        let want = if last == DeviceId(1) { vec![last] } else { vec![DeviceId(1), last] };
+        assert_eq!(devices(&twice), want, "then on {last:?}");
+        assert_eq!(twice.to_vec::<f32>().unwrap(), [4.0, 6.0, 8.0]);
+    }
+    // Whoever names none takes what is there as it is.
+    let free = &middle * 2.0;
+    assert_eq!(devices(&free)[0], DeviceId(1));
+    assert_eq!(free.to_vec::<f32>().unwrap(), [4.0, 6.0, 8.0]);
+}
+
 /// Case D05: asked for a GPU, and silently on the CPU.
 #[test]
 fn d05_who_names_a_gpu_gets_it_or_an_error() {
