@@ -57,6 +57,8 @@ counters! {
     pipeline_text_bytes,
     /// Bind groups made.
     bind_groups,
+    /// Bind groups that are kept now, each for the buffers that a dispatch binds.
+    bind_groups_kept,
     /// Bind groups of submissions that were found as they were made for an earlier one with the same buffers.
     bind_group_hits,
 }

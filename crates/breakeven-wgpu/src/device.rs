@@ -76,7 +76,8 @@ impl WgpuDevice {
 
     /// What it did so far.
     pub fn counters(&self) -> Counters {
-        self.pipelines.count(self.gpu.counts.read(&self.gpu.staging))
+        let counters = self.gpu.counts.read(&self.gpu.staging);
+        self.pipelines.count(Counters { bind_groups_kept: self.gpu.groups.kept() as u64, ..counters })
     }
 
     /// Gives the device up as if it were lost, for tests of what happens then.

@@ -15,6 +15,8 @@ use crate::errors::{Verdict, guarded, lock};
 use crate::in_place;
 use crate::kept::DriverCache;
 use crate::kernels::Shaping;
+use crate::prepared::ALL_GROUPS;
+use crate::recent::Room;
 use crate::staging::Staging;
 
 /// One opened adapter: what buffers, submissions and pipelines all need.
@@ -34,6 +36,8 @@ pub(crate) struct Gpu {
     pub options: WgpuOptions,
     pub verdict: Verdict,
     pub counts: Counts,
+    /// Room for the bind groups of all segments.
+    pub groups: Room,
     pub staging: Staging,
     pool: Mutex<Pool<Raw>>,
     pub budget: Budget,
@@ -88,6 +92,7 @@ impl Gpu {
             _instance: instance.clone(),
             verdict,
             counts: Counts::default(),
+            groups: Room::new(ALL_GROUPS),
             staging: Staging::new(&options),
             pool: Mutex::new(Pool::new(pool_bytes, options.pool_age)),
             budget,

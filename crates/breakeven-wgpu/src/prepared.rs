@@ -101,6 +101,9 @@ const REMEMBERED: usize = 8;
 /// less when a group is made anew.
 const GROUPS: usize = 2048;
 
+/// Bind groups that all segments of a device keep, and one more for each of their dispatches: a driver holds about a KiB for each.
+pub(crate) const ALL_GROUPS: usize = 8 * GROUPS;
+
 /// How many of them each of so many dispatches keeps.
 fn share(dispatches: usize) -> usize {
     (GROUPS / dispatches.max(1)).max(REMEMBERED)
@@ -287,7 +290,7 @@ fn make_ready(
         bound: dispatch.bound.clone(),
         args: (4 * start as u64, 4 * (words.len() - start) as u64),
         workspace,
-        groups: Mutex::new(Recent::new(share)),
+        groups: Mutex::new(Recent::within(&gpu.groups, share)),
     })
 }
 

@@ -62,7 +62,10 @@ fn twenty_launches_are_one_pass_and_one_submit() {
             assert!(timing.kernel.is_none_or(|t| timed && t < Duration::from_secs(5)), "{timing:?}");
             let lavapipe = device.info().name.contains("llvmpipe");
             assert!(timing.kernel.is_some() || !timed || !lavapipe, "lavapipe measures kernels that are timed");
+            assert_eq!(after.bind_groups_kept, 20);
         }
+        drop(work);
+        assert_eq!(device.counters().bind_groups_kept, 0, "they go with what they were made for");
     }
 }
 
