@@ -75,11 +75,15 @@ fn data_instead_of_text() {
 /// Three runs on a software adapter: what was compiled for the first serves the others.
 #[test]
 fn what_a_gpu_made_and_found_again_is_told() {
-    let text = succeed(&["run", MODEL, "--on", "wgpu:0", "--random", "--repeat", "3", "--json"]);
+    // Drivers say things of their own on the way, such as which variables they miss.
+    let output = call(&["run", MODEL, "--on", "wgpu:0", "--random", "--repeat", "3", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
     let data: serde_json::Value = serde_json::from_str(&text).expect("one object");
     let count = |name: &str| data["counts"]["wgpu:0"][name].as_u64().unwrap_or_else(|| panic!("no {name}: {text}"));
     assert!(count("submits") >= 3 && count("dispatches") >= 3 && count("bind_group_hits") >= 1, "{text}");
-    assert!(count("pipelines") >= 1 && count("pipelines") == count("pipelines_kept"), "{text}");
+    // Two threads may compile the same text, of which one is kept.
+    assert!(count("pipelines_kept") >= 1 && count("pipelines") >= count("pipelines_kept"), "{text}");
     assert_eq!(data["counts"]["cpu"], serde_json::json!({}), "it has neither pipelines nor submissions");
 }
 
