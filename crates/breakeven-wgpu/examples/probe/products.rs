@@ -5,6 +5,19 @@ use breakeven_ir::{ConvKernel, DType, Expr, Kernel, Layout, MatMul, Operand, Pre
 
 use crate::stand::{Stand, f32s, show};
 
+/// Sides of which none is a multiple of another's tile, nor of what a load brings.
+const ODD: [[usize; 3]; 9] = [
+    [65, 4097, 67],
+    [129, 129, 129],
+    [257, 255, 257],
+    [513, 511, 515],
+    [1023, 1025, 1027],
+    [2047, 2049, 2051],
+    [4095, 4097, 2049],
+    [4095, 4097, 4099],
+    [2048, 385, 1537],
+];
+
 pub fn all(stand: &Stand) {
     let shapes = [
         [1000; 3],
@@ -33,6 +46,9 @@ pub fn all(stand: &Stand) {
         half_product(stand, sizes.map(|d: usize| d.div_ceil(scale).next_multiple_of(8)), false);
     }
     half_product(stand, [4096usize.div_ceil(scale); 3], true);
+    for sizes in ODD {
+        half_product(stand, sizes.map(|d: usize| d.div_ceil(scale)), false);
+    }
     for batch in [96, 768] {
         product(stand, batch / scale, [128, 32, 128]);
         product(stand, batch / scale, [128, 128, 32]);
@@ -85,13 +101,17 @@ fn product(stand: &Stand, batch: usize, [m, k, n]: [usize; 3]) {
     show(&name, times, 2.0 * (batch * m * n * k) as f64, "TFLOP/s", right);
 }
 
-/// A product of f16 that may be made by tensor cores; the right operand lies turned, or not.
-fn half_product(stand: &Stand, [m, k, n]: [usize; 3], is_turned: bool) {
+/// A product of f16 that may be made by tensor cores, then one that may not; the right operand lies turned, or not.
+fn half_product(stand: &Stand, sizes: [usize; 3], is_turned: bool) {
     let turned = if is_turned { " turned" } else { "" };
-    let name = format!("matmul f16 {m}x{k}x{n}{turned}");
-    if !stand.wants(&name) {
-        return;
+    let name = format!("matmul f16 {}x{}x{}{turned}", sizes[0], sizes[1], sizes[2]);
+    if stand.wants(&name) {
+        half_product_of(stand, &name, sizes, (is_turned, Precision::High));
+        half_product_of(stand, &name, sizes, (is_turned, Precision::Highest));
     }
+}
+
+fn half_product_of(stand: &Stand, name: &str, [m, k, n]: [usize; 3], (is_turned, precision): (bool, Precision)) {
     let ((a, x), (b, y)) = (stand.filled_f16(m * k), stand.filled_f16(k * n));
     let half = |layout: Layout| Operand::new(DType::F16, layout);
     let right = if is_turned { Layout::dense([n, k]).permute(&[1, 0]) } else { Layout::dense([k, n]) };
@@ -103,7 +123,7 @@ fn half_product(stand: &Stand, [m, k, n]: [usize; 3], is_turned: bool) {
         k,
         a: half(Layout::dense([m, k])),
         b: half(right),
-        precision: Precision::High,
+        precision,
         post: Expr::identity(DType::F16),
         params: vec![],
         inputs: vec![],
@@ -116,7 +136,7 @@ fn half_product(stand: &Stand, [m, k, n]: [usize; 3], is_turned: bool) {
         let (want, size) = sum((0..k).map(|p| f64::from(x[i / n * k + p]) * f64::from(y[at(p, i % n)])));
         (f64::from(got) - want).abs() <= want.abs() / 2048.0 + 1e-6 * size + 1e-7
     });
-    show(&name, times, 2.0 * (m * n * k) as f64, "TFLOP/s", right);
+    show(name, times, 2.0 * (m * n * k) as f64, "TFLOP/s", right);
 }
 
 /// A square filter over `images` of `channels`, padded so that stride 1 keeps the extents.

@@ -74,8 +74,8 @@ struct Way {
     grain: Grain,
 }
 
-/// Binds operands: each buffer once, so that an operand may be read and written, but for what is bound as quads of f16 too,
-/// which must not be written.
+/// Binds operands: each buffer once, so that an operand may be read and written, but for what is bound as quads of f16 too. Where
+/// a dispatch writes such a buffer, it writes other bytes of it.
 pub fn bind(shader: &mut Shader, wants: &[Want<'_>]) -> (Vec<Bound>, Vec<Access>) {
     let (bound, mut accesses) = bind_members(&[wants.to_vec()]);
     declare(shader, &bound);
@@ -108,7 +108,11 @@ pub fn bind_members(members: &[Vec<Want<'_>>]) -> (Vec<Bound>, Vec<Vec<Access>>)
 
 /// Adds operands to what is bound; the index of the buffer of each.
 pub fn place(bound: &mut Vec<Bound>, wants: &[Want<'_>]) -> Vec<usize> {
-    wants.iter().map(|want| place_one(bound, want)).collect()
+    let places = wants.iter().map(|want| place_one(bound, want)).collect();
+    let written: Vec<Place> = bound.iter().filter(|b| b.write).map(|b| b.place).collect();
+    // A buffer is written by a dispatch or not, in all of its bindings.
+    bound.iter_mut().for_each(|b| b.write |= written.contains(&b.place));
+    places
 }
 
 fn place_one(bound: &mut Vec<Bound>, &(tensor, write, quads): &Want<'_>) -> usize {

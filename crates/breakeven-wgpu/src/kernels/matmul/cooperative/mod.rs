@@ -1,6 +1,7 @@
 //! Products of f16 by the units that multiply whole matrices (tensor cores): tiles of operands pass through workgroup memory,
 //! each subgroup keeps the f32 sums of its part of a tile in cooperative matrices.
 
+mod lines;
 mod side;
 mod tile;
 
@@ -12,6 +13,7 @@ use super::super::Dispatch;
 use super::super::rows::Rows;
 use super::{Plan, finish, place};
 use crate::wgsl::{GROUP, Shader, Tensor, Walk, bind, function};
+use lines::Lines;
 use side::Side;
 pub(super) use tile::Tile;
 
@@ -40,7 +42,8 @@ pub(super) fn push(
     for (name, size) in ["m", "length", "k", "row_tiles", "column_tiles", "batches", "part"].iter().zip(sizes) {
         shader.arg(name, size as u32);
     }
-    let sides = [0, 1].map(|t| Side::of(k, &inputs[t], t).expect("its tile was chosen"));
+    let sides =
+        [0, 1].map(|t| Side::of(k, &inputs[t], t).unwrap_or_else(|| Lines::new(k, &inputs[t], t).push(plan, t)));
     let last = ends.tensors().len() - 1;
     let wants: Vec<_> = sides.iter().map(|side| (&side.tensor, false, true)).chain(ends.wants(last)).collect();
     let (bound, accesses) = bind(&mut shader, &wants);
@@ -219,12 +222,13 @@ mod tests {
     #[test]
     fn every_tile_and_lie_of_operands_is_valid_wgsl() {
         for sizes in
-            [[4096, 4096, 4096], [4096, 512, 1024], [1024, 512, 1024], [72, 40, 136], [136, 4096, 40], [64, 48, 64]]
+            [[4096, 4096, 4096], [4096, 512, 1024], [1024, 512, 1024], [72, 40, 136], [136, 4096, 40], [65, 4097, 63]]
         {
             for turned in [[false; 2], [true, false], [false, true], [true; 2]] {
                 let kernel = Kernel::MatMul(product(sizes, turned));
                 let plan = plan(&launch_of(&kernel), &shaping()).expect("it can be multiplied");
-                assert!(plan.dispatches[0].text.contains("coopMultiplyAdd"), "{sizes:?}");
+                let products = plan.dispatches.iter().filter(|dispatch| dispatch.text.contains("coopMultiplyAdd"));
+                assert_eq!(products.count(), 1, "{sizes:?}");
                 plan.dispatches.iter().for_each(|dispatch| is_valid(&dispatch.text));
             }
         }
@@ -240,13 +244,39 @@ mod tests {
             !is_ours(&MatMul { precision: Precision::Highest, ..good.clone() }),
             "no more is given away than was said"
         );
-        assert!(!is_ours(&product([64, 62, 64], [false; 2])), "rows of the left operand begin within a quad");
         assert!(!is_ours(&product([32, 64, 64], [false; 2])), "a tile would be half empty");
-        let mut shifted = good.clone();
-        shifted.a.layout.offset = 2;
-        assert!(!is_ours(&shifted));
+        let small = Shaping { binding_bytes: 1 << 12, ..shaping };
+        assert!(!super::super::is_cooperative(&product([65, 64, 65], [false; 2]), &small), "no copy could be bound");
         let without = Shaping { is_cooperative: false, ..shaping };
         assert!(!super::super::is_cooperative(&good, &without));
+    }
+
+    #[test]
+    fn what_does_not_lie_in_whole_quads_is_copied_first() {
+        let dispatches = |product: MatMul| {
+            let plan = plan(&launch_of(&Kernel::MatMul(product)), &shaping()).expect("it can be multiplied");
+            (plan.dispatches.len(), plan.scratch)
+        };
+        let good = product([64, 64, 64], [false; 2]);
+        assert_eq!(dispatches(good.clone()), (1, 0));
+        assert_eq!(dispatches(product([64, 62, 64], [false; 2])), (2, 64 * 64 * 2), "rows of the left operand");
+        assert_eq!(
+            dispatches(product([62, 64, 64], [true, false])),
+            (2, 64 * 64 * 2),
+            "its columns, where it is turned"
+        );
+        let mut shifted = good.clone();
+        shifted.b.layout.offset = 2;
+        assert_eq!(dispatches(shifted), (2, 64 * 64 * 2), "a right operand that begins within a quad");
+        let mut shared = MatMul { batch: Shape::from(5), ..product([64, 62, 64], [false; 2]) };
+        let of_batch = |lead: isize, [rows, columns]: [usize; 2]| Layout {
+            strides: [lead, columns as isize, 1].into_iter().collect(),
+            ..Layout::dense([5, rows, columns])
+        };
+        shared.a.layout = of_batch(0, [64, 62]);
+        shared.b.layout = of_batch(62 * 64, [62, 64]);
+        shared.out.layout = Layout::dense([5, 64, 64]);
+        assert_eq!(dispatches(shared), (2, 64 * 64 * 2), "one left operand for the whole batch");
     }
 
     #[test]

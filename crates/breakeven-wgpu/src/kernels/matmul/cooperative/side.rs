@@ -33,6 +33,11 @@ impl Side {
         fits.then(|| Side { is_along, pitch, tensor: Tensor { is_native: true, ..tensor.clone() } })
     }
 
+    /// What was copied to lines of whole quads, `pitch` elements from one to the next.
+    pub fn of_lines(is_along: bool, pitch: usize, tensor: Tensor) -> Side {
+        Side { is_along, pitch: pitch as isize, tensor: Tensor { is_native: true, ..tensor } }
+    }
+
     /// Quads of a line in workgroup memory that are used, and all of them: 16 bytes more spread lines over the banks.
     fn line(&self, tile: Tile, t: usize) -> (usize, usize) {
         let used = if self.is_along { tile.step } else { tile.sides[t] } / QUAD;
