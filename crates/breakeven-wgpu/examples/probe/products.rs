@@ -5,8 +5,8 @@ use breakeven_ir::{ConvKernel, DType, Expr, Kernel, Layout, MatMul, Operand, Pre
 
 use crate::stand::{Stand, f32s, show};
 
-/// Sides of which none is a multiple of another's tile, nor of what a load brings.
-const ODD: [[usize; 3]; 9] = [
+/// Sides that are not multiples of what a load brings: all of them, or one.
+const ODD: [[usize; 3]; 12] = [
     [65, 4097, 67],
     [129, 129, 129],
     [257, 255, 257],
@@ -15,6 +15,9 @@ const ODD: [[usize; 3]; 9] = [
     [2047, 2049, 2051],
     [4095, 4097, 2049],
     [4095, 4097, 4099],
+    [4095, 4096, 4096],
+    [4096, 4097, 4096],
+    [4096, 4096, 4099],
     [2048, 385, 1537],
 ];
 
@@ -49,6 +52,7 @@ pub fn all(stand: &Stand) {
     for sizes in ODD {
         half_product(stand, sizes.map(|d: usize| d.div_ceil(scale)), false);
     }
+    half_product(stand, [4096, 4096, 4099].map(|d: usize| d.div_ceil(scale)), true);
     for batch in [96, 768] {
         product(stand, batch / scale, [128, 32, 128]);
         product(stand, batch / scale, [128, 128, 32]);

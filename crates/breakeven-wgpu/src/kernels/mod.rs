@@ -172,10 +172,15 @@ fn body_of(expr: &Expr) -> Result<Body, Unsupported> {
 }
 
 /// Where a kernel writes that writes quads of rows, whose elements lie along the axes of `out` after the first `lead`: `out`
-/// itself where quads are whole words of it, or else what [`word_output`] gives.
+/// itself where quads are whole words of it, or else rows in scratch memory that begin and end with whole ones.
 fn quad_output(plan: &mut Plan, out: &Tensor, lead: usize) -> Tensor {
     let (outer, inner) = out.layout.shape.split_at(lead);
-    if Rows::new(outer, inner, vec![out.clone()]).is_of_quads(0) { out.clone() } else { word_output(plan, out) }
+    if !out.stored.is_packed() || Rows::new(outer, inner, vec![out.clone()]).is_of_quads(0) {
+        return out.clone();
+    }
+    let rows = outer.iter().product::<usize>() * Tensor::pitch(inner.iter().product());
+    let start = plan.take_scratch(rows as u64 * out.stored.bytes());
+    Tensor::padded(out.stored.dtype, &out.layout.shape, lead, start)
 }
 
 /// Where a kernel writes that cannot write parts of words: `out` itself, or words in scratch memory that `pack` puts

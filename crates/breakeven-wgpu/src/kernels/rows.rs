@@ -133,7 +133,7 @@ fn reach(outer: &Walk, inner: &Walk, length: usize, t: usize, tensor: &Tensor) -
         return Reach::Splat;
     }
     let quads = inner.is_dense(t)
-        && length.is_multiple_of(4)
+        && tensor.is_of_whole_quads(length)
         && tensor.stored.width() != Width::Pair
         && tensor.is_aligned()
         && outer.strides[t].iter().all(|s| s % 4 == 0);

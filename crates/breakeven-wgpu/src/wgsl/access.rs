@@ -111,7 +111,9 @@ pub fn place(bound: &mut Vec<Bound>, wants: &[Want<'_>]) -> Vec<usize> {
     let places = wants.iter().map(|want| place_one(bound, want)).collect();
     let written: Vec<Place> = bound.iter().filter(|b| b.write).map(|b| b.place).collect();
     // A buffer is written by a dispatch or not, in all of its bindings.
-    bound.iter_mut().for_each(|b| b.write |= written.contains(&b.place));
+    for b in bound.iter_mut() {
+        b.write |= written.contains(&b.place);
+    }
     places
 }
 

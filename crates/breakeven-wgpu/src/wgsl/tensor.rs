@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use breakeven_ir::{DType, Layout, Operand};
+use breakeven_ir::{DType, Layout, Operand, Shape};
 
 /// What a binding stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,21 +97,53 @@ pub struct Tensor {
     pub whole: Option<Layout>,
     /// Bound as quads of f16, which it has, for a kernel that reads nothing else of it.
     pub is_native: bool,
+    /// Rows end with whole quads: what is written past their ends is nobody's.
+    pub is_padded: bool,
 }
+
+/// Elements that padded rows begin at multiples of: no less than 16 bytes.
+const GRAIN: usize = 16;
 
 impl Tensor {
     /// An operand of the kernel in a slot.
     pub fn slot(operand: &Operand, slot: usize) -> Tensor {
         let stored = Stored { dtype: operand.dtype, in_words: false };
-        Tensor { place: Place::Slot(slot), stored, layout: operand.layout.clone(), whole: None, is_native: false }
+        Tensor::at(Place::Slot(slot), stored, operand.layout.clone())
     }
 
     /// Dense scratch memory from byte `start` on, one word (or pair) for each element.
-    pub fn scratch(dtype: DType, shape: &breakeven_ir::Shape, start: u64) -> Tensor {
+    pub fn scratch(dtype: DType, shape: &Shape, start: u64) -> Tensor {
         let stored = Stored { dtype, in_words: true };
         let mut layout = Layout::dense(shape.clone());
         layout.offset = (start / stored.bytes()) as usize;
-        Tensor { place: Place::Scratch, stored, layout, whole: None, is_native: false }
+        Tensor::at(Place::Scratch, stored, layout)
+    }
+
+    /// Scratch memory from byte `start` on for elements as their type says, in rows along the axes of `shape` after the first
+    /// `lead`. Each begins with a whole quad, and ends with one that it may fill only in part.
+    pub fn padded(dtype: DType, shape: &Shape, lead: usize, start: u64) -> Tensor {
+        let stored = Stored { dtype, in_words: false };
+        let (outer, inner) = shape.split_at(lead);
+        let pitch = Tensor::pitch(inner.iter().product());
+        let mut whole = Layout::dense(outer.iter().copied().chain([pitch]).collect::<Shape>());
+        whole.offset = (start / stored.bytes()) as usize;
+        let strides = whole.strides[..lead].iter().chain(&Layout::dense(inner).strides).copied().collect();
+        let layout = Layout { shape: shape.clone(), offset: whole.offset, strides };
+        Tensor { whole: Some(whole), is_padded: true, ..Tensor::at(Place::Scratch, stored, layout) }
+    }
+
+    /// Elements from one padded row of `length` to the next.
+    pub fn pitch(length: usize) -> usize {
+        length.next_multiple_of(GRAIN)
+    }
+
+    /// True where rows of `length` elements may be written by whole quads.
+    pub fn is_of_whole_quads(&self, length: usize) -> bool {
+        self.is_padded || length.is_multiple_of(4)
+    }
+
+    fn at(place: Place, stored: Stored, layout: Layout) -> Tensor {
+        Tensor { place, stored, layout, whole: None, is_native: false, is_padded: false }
     }
 
     /// The bytes of its buffer that may be touched.

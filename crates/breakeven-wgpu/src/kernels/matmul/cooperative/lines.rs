@@ -1,13 +1,10 @@
 //! Operands whose quads are not whole where they lie: copied to lines of whole quads in scratch memory, with zeros at their ends.
 
-use breakeven_ir::{DType, Layout, MatMul};
+use breakeven_ir::{DType, MatMul};
 
 use super::super::super::{Dispatch, Plan};
 use super::{QUAD, Side};
-use crate::wgsl::{GROUP, Place, Shader, Stored, Tensor, Walk, bind};
-
-/// Elements that lines begin at multiples of: 16 bytes.
-const GRAIN: usize = 8;
+use crate::wgsl::{GROUP, Shader, Tensor, Walk, bind};
 
 /// An operand as it will lie.
 pub(super) struct Lines<'a> {
@@ -29,7 +26,7 @@ impl<'a> Lines<'a> {
         let (lines, length) = if is_turned { (columns, rows) } else { (rows, columns) };
         let own = k.batch.iter().zip(strides).map(|(&extent, &stride)| if stride == 0 { 1 } else { extent });
         let outer = own.chain([lines]).collect();
-        Lines { tensor, is_turned, outer, length, pitch: length.next_multiple_of(GRAIN) }
+        Lines { tensor, is_turned, outer, length, pitch: Tensor::pitch(length) }
     }
 
     /// Bytes of the copy.
@@ -54,6 +51,7 @@ impl<'a> Lines<'a> {
         Walk::new(&self.outer, &[&lines]).function(&mut shader, "line", "lines", 0, accesses[0].offset);
         accesses[0].load(&mut shader, "load");
         accesses[1].store_quad(&mut shader, "store");
+        shader.function("part", PART);
         let quads = self.pitch / QUAD;
         let sizes = [self.count(), quads, self.length, strides[near] as usize, accesses[1].offset as usize];
         for (name, size) in ["lines", "quads", "length", "step", "o"].into_iter().zip(sizes) {
@@ -67,27 +65,31 @@ impl<'a> Lines<'a> {
 
     /// The copy, from byte `start` of scratch memory on. Where the operand is one for the whole batch, so is the copy.
     fn placed(&self, start: u64) -> Tensor {
-        let mut dense = Layout::dense([&self.outer[..], &[self.pitch]].concat().as_slice());
+        let shape = self.outer.iter().copied().chain([self.length]).collect();
         let rank = self.outer.len() - 1;
-        (0..rank).filter(|&axis| self.outer[axis] == 1).for_each(|axis| dense.strides[axis] = 0);
-        dense.offset = (start / 2) as usize;
+        let mut to = Tensor::padded(DType::F16, &shape, rank + 1, start);
+        (0..rank).filter(|&axis| self.outer[axis] == 1).for_each(|axis| to.layout.strides[axis] = 0);
         let last = if self.is_turned { [rank + 1, rank] } else { [rank, rank + 1] };
-        let layout = dense.permute(&(0..rank).chain(last).collect::<Vec<_>>());
-        let stored = Stored { dtype: DType::F16, in_words: false };
-        Tensor { place: Place::Scratch, stored, layout, whole: None, is_native: false }
+        Tensor { layout: to.layout.permute(&(0..rank).chain(last).collect::<Vec<_>>()), ..to }
     }
 }
 
+/// An element of a line, or what lies past its end.
+const PART: &str = "fn part(at: u32, i: u32) -> u32 {
+    if i < args.length { return load(at); }
+    return 0u;
+}
+";
+
 /// Each invocation copies a quad.
 const MAIN: &str = "let e = group * 256u + lid;
-let line_number = e / args.quads;
+let number = e / args.quads;
 let i = e % args.quads * 4u;
-if line_number < args.lines {
-    let at = line(line_number) + i * args.step;
-    var v = vec4<u32>();
-    for (var l = 0u; l < 4u; l++) {
-        if i + l < args.length { v[l] = load(at + l * args.step); }
-    }
+if number < args.lines {
+    let at = line(number) + i * args.step;
+    let two = 2u * args.step;
+    let v = vec4<u32>(
+        part(at, i), part(at + args.step, i + 1u), part(at + two, i + 2u), part(at + two + args.step, i + 3u));
     store(args.o + e * 4u, v, 4u);
 }
 ";
