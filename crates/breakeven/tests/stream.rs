@@ -2,6 +2,7 @@
 
 mod streams;
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use breakeven::{CallError, Deadline, Result, Tensor};
@@ -107,5 +108,64 @@ fn a_callers_deadline_ends_one_batch() {
         let all: Vec<Result<Vec<f32>>> = stream.map(|t| t.and_then(|t| t.to_vec::<f32>())).collect();
         let good: Vec<bool> = all.iter().map(Result::is_ok).collect();
         assert_eq!(good, [false, true, true, true], "{by:?}: {all:?}");
+    }
+}
+
+#[test]
+fn a_depth_that_nobody_said_is_measured_where_another_thread_sends() {
+    for by in BOTH {
+        let (engine, _) = engine(&[], by);
+        let (asked, mut depths) = (Cell::new(0), Vec::new());
+        let counted = batches(100).inspect(|_| asked.set(asked.get() + 1));
+        let mut stream = engine.stream(counted, |batch| Ok(next(&engine, batch)));
+        for i in 0..100 {
+            assert_eq!(stream.next().unwrap().unwrap().to_vec::<f32>().unwrap(), [i as f32 + 1.0, 2.0, 0.0], "{by:?}");
+            assert!(asked.get() - i <= 4, "{} asked for with result {i}", asked.get());
+            depths.push(stream.current_depth());
+        }
+        assert!(stream.next().is_none());
+        assert!(format!("{stream:?}").contains(&format!("0 of {}", depths[99])), "{stream:?}");
+        assert!(depths[50..].iter().all(|depth| *depth == depths[99]), "it is settled: {depths:?}");
+        depths.dedup();
+        let tried: &[usize] = if by == By::Another { &[3, 4, 2] } else { &[3] };
+        assert!(depths.starts_with(tried) && depths.len() <= 4, "{by:?}: {depths:?}");
+    }
+}
+
+#[test]
+fn results_stay_in_their_places_while_the_depth_changes() {
+    for at in [1, 13, 14, 15, 16, 17, 28, 29, 30, 31, 43, 44, 45] {
+        let (engine, _) = engine(&[Fault::LostAt(at)], By::Another);
+        let work = |batch: Vec<f32>| match batch[0] as u32 {
+            i if i % 7 == 6 => Err(CallError::new("work", "this one is not wanted".to_owned()).into()),
+            _ => Ok(engine.from_vec(batch, 3) + 1.0),
+        };
+        let first = |t: Tensor| t.to_vec::<f32>().unwrap()[0];
+        let all: Vec<Option<f32>> = engine.stream(batches(80), work).map(|t| t.ok().map(first)).collect();
+        let want: Vec<Option<f32>> = (0..80).map(|i| (i % 7 != 6).then_some(i as f32 + 1.0)).collect();
+        assert_eq!(all, want, "lost at submission {at}");
+    }
+}
+
+#[test]
+fn a_stream_may_end_at_any_depth() {
+    let (engine, _) = engine(&[], By::Another);
+    for count in [1, 14, 15, 16, 28, 29, 30, 42, 43, 44] {
+        let results = engine.stream(batches(100), |batch| Ok(next(&engine, batch))).take(count);
+        assert!(results.map(Result::unwrap).last().is_some());
+        assert_eq!(next(&engine, vec![6.0, 7.0, 8.0]).to_vec::<f32>().unwrap(), [7.0, 8.0, 9.0], "after {count}");
+    }
+}
+
+/// As above where the depth rises, falls and settles.
+#[test]
+fn a_callers_deadline_ends_one_batch_while_the_depth_changes() {
+    for at in [15, 16, 17, 29, 30, 31, 43, 44, 45] {
+        let (engine, _) = engine(&[Fault::HangAt(at)], By::Another);
+        let work = |batch| Ok(engine.from_vec(batch, 3) + 1.0);
+        let stream = engine.stream(batches(80), work).deadline(Duration::from_millis(200));
+        let all: Vec<Option<f32>> = stream.map(|t| t.ok().map(|t| t.to_vec::<f32>().unwrap()[0])).collect();
+        let want: Vec<Option<f32>> = (0..80).map(|i| (i + 1 != at).then_some(i as f32 + 1.0)).collect();
+        assert_eq!(all, want, "hung at submission {at}");
     }
 }

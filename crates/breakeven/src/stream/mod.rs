@@ -1,10 +1,11 @@
 //! Batches one after the other: while the device computes one and writes it back, the host brings the next and uses the one before.
 
+mod depth;
 mod sender;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use breakeven_cpu::WAKE_NS;
 use breakeven_device::Deadline;
@@ -14,11 +15,8 @@ use crate::attempts::Attempts;
 use crate::patience::Patience;
 use crate::pending::{Pending, PlannedRead};
 use crate::{Engine, Result, Tensor};
+use depth::Depth;
 use sender::{Sender, Sending};
-
-/// Batches on their way where nothing else is said: one is used, one computed and read, and one brought. On an H200 three took
-/// 3.0 to 3.1 ms for each 64 MiB, two 3.3 and four no less than three; each holds its memory.
-const DEPTH: usize = 3;
 
 impl Engine {
     /// What `work` makes of each batch, in order. While one result is used, the batches after it are already sent to the device
@@ -48,7 +46,8 @@ impl Engine {
             engine: self.clone(),
             batches: batches.into_iter(),
             work,
-            depth: DEPTH,
+            depth: Depth::measured(),
+            came: None,
             each: None,
             sent: VecDeque::new(),
         }
@@ -62,7 +61,9 @@ pub struct Stream<I, W> {
     engine: Engine,
     batches: I,
     work: W,
-    depth: usize,
+    depth: Depth,
+    /// When the last result came, if another thread had sent it.
+    came: Option<Instant>,
     /// How long the caller waits for one.
     each: Option<Duration>,
     sent: VecDeque<Result<Sent>>,
@@ -87,12 +88,20 @@ enum Way {
 const WORTH: f64 = 4.0;
 
 impl<I, W> Stream<I, W> {
-    /// So many batches on their way at once, 3 unless it is said here; 1 sends the next only when one is read. Each holds its
-    /// operands and its result.
+    /// So many batches on their way at once; 1 sends the next only when one is read. Each holds its operands and its result.
+    ///
+    /// Where it is not said, there are 3 at first. A stream of large batches to another device than the CPU tries 4 and then 2, 14
+    /// batches each, and stays at the least of the three that takes at most 3% longer than the best, from one result to the next.
     #[must_use]
     pub fn depth(mut self, batches: usize) -> Stream<I, W> {
-        self.depth = batches.max(1);
+        self.depth = Depth::Settled(batches.max(1));
         self
+    }
+
+    /// How many batches may be on their way at once now: what [`Stream::depth`] said, or what was measured so far.
+    #[must_use]
+    pub fn current_depth(&self) -> usize {
+        self.depth.now()
     }
 
     /// How long the reading of one batch may take, instead of the engine's own deadline.
@@ -111,12 +120,16 @@ where
     type Item = Result<Tensor>;
 
     fn next(&mut self) -> Option<Result<Tensor>> {
-        while self.sent.len() < self.depth {
+        while self.sent.len() < self.depth.now() {
             let Some(batch) = self.batches.next() else { break };
             let sent = (self.work)(batch).map(|result| self.send(result));
             self.sent.push_back(sent);
         }
-        Some(self.sent.pop_front()?.and_then(|sent| self.receive(sent)))
+        let sent = self.sent.pop_front()?;
+        let by_another = matches!(&sent, Ok(Sent { way: Way::Sending(_), .. }));
+        let result = sent.and_then(|sent| self.receive(sent));
+        self.note(by_another.then(Instant::now));
+        Some(result)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -126,6 +139,14 @@ where
 }
 
 impl<I, W> Stream<I, W> {
+    /// A result came. What the caller does between two of them counts, too: who is slower than the device needs no deep queue.
+    fn note(&mut self, came: Option<Instant>) {
+        let before = std::mem::replace(&mut self.came, came);
+        if let Some((came, before)) = came.zip(before) {
+            self.depth.observe(came.duration_since(before));
+        }
+    }
+
     fn send(&mut self, result: Tensor) -> Sent {
         // What could not be started is met again by the read, which plans anew without a device that failed.
         let way = match self.engine.plan_read(&result).unwrap_or_default() {
@@ -137,7 +158,7 @@ impl<I, W> Stream<I, W> {
 
     fn begin(&mut self, planned: PlannedRead) -> Way {
         let patience = self.patience();
-        if self.depth > 1 && self.is_worth_a_thread(&planned) {
+        if self.depth.now() > 1 && self.is_worth_a_thread(&planned) {
             self.sender = self.sender.take().or_else(|| Sender::new(&self.engine));
         } else if self.sender.is_none() {
             return planned.start(patience).map_or(Way::None, Way::Begun);
@@ -180,6 +201,6 @@ impl<I, W> Stream<I, W> {
 
 impl<I, W> fmt::Debug for Stream<I, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Stream({} of {} on their way)", self.sent.len(), self.depth)
+        write!(f, "Stream({} of {} on their way)", self.sent.len(), self.depth.now())
     }
 }
