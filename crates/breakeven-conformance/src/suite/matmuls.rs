@@ -39,6 +39,7 @@ const SIZES: &[[usize; 3]] = &[
     [129, 5, 7],
     [5, 7, 129],
     [1, 33, 257],
+    [129, 5, 131],
 ];
 
 /// Every number type the device has: sizes, every view of either side, batches, special values, and epilogues.
@@ -197,8 +198,12 @@ fn case(k: &MatMul, view: &str) -> Case {
     Case::new(format!("matmul{at} {types} {} x {}x{}x{} {view}", k.batch, k.m, k.k, k.n), Kernel::MatMul(k.clone()))
 }
 
+/// Narrow operands that are read often are copied where words do not hold whole ones of a row.
+const READ_OFTEN: [usize; 3] = [129, 19, 131];
+
 fn looked_at(bench: &mut Bench<'_>, of: Of) {
-    for [m, k, n] in [[13, 37, 7], [1, 37, 19], [19, 37, 1], [33, 65, 17]] {
+    let narrow = (of.types[0].bytes() < 4).then_some(READ_OFTEN);
+    for [m, k, n] in [[13, 37, 7], [1, 37, 19], [19, 37, 1], [33, 65, 17]].into_iter().chain(narrow) {
         let dense = plain(of, &Shape::scalar(), [m, k, n]);
         for (view, layout) in views::all([m, k]) {
             let kernel = MatMul { a: Operand::new(of.types[0], layout), ..dense.clone() };
@@ -224,9 +229,9 @@ fn looked_at(bench: &mut Bench<'_>, of: Of) {
 
 /// Batches of one and two axes, one side repeated, heads inside rows as attention has them.
 fn batches(bench: &mut Bench<'_>, of: Of) {
-    for (batch, sizes) in
-        [(Shape::from(3), [5, 7, 11]), (Shape::from([2, 3]), [4, 17, 5]), (Shape::from([5, 1]), [1, 33, 9])]
-    {
+    let narrow = (of.types[0].bytes() < 4).then_some((Shape::from([2, 3]), READ_OFTEN));
+    let small = [(Shape::from(3), [5, 7, 11]), (Shape::from([2, 3]), [4, 17, 5]), (Shape::from([5, 1]), [1, 33, 9])];
+    for (batch, sizes) in small.into_iter().chain(narrow) {
         let dense = plain(of, &batch, sizes);
         bench.add(case(&dense, ""));
         let axes: Vec<usize> = (0..batch.rank()).collect();

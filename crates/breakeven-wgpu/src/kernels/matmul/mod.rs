@@ -2,6 +2,7 @@
 //! vector times a matrix is a reduction. Tensor cores multiply f16, where less than the highest precision will do.
 
 mod cooperative;
+mod lines;
 mod operand;
 mod sums;
 mod tile;
@@ -12,6 +13,7 @@ use breakeven_ir::{Body, DType, Expr, Fold, MatMul, ReduceRows, Shape, Unsupport
 use super::conv::Windows;
 use super::{Plan, Shaping, body_of, pack, quad_output, reduce, word_output};
 use crate::wgsl::Tensor;
+use operand::Operand;
 pub(super) use sums::finish;
 use sums::push;
 pub(super) use tile::Tile;
@@ -64,6 +66,13 @@ pub(super) fn plan_from(
     let is_apart = inputs.iter().all(|input| input.place != out.place);
     let cores = if windows.is_none() && is_apart { cooperative::Tile::of(k, &inputs, shaping) } else { None };
     let tile = Tile::of(k);
+    let inputs = if cores.is_some() {
+        lines::whole(plan, k, inputs, |input, t| cooperative::Side::of(k, input, t).is_some())
+    } else if windows.is_none() && lines::pays(k, &inputs, shaping) {
+        lines::whole(plan, k, inputs, |input, t| Operand::new(k, input, t).is_quad)
+    } else {
+        inputs
+    };
     let part = match cores {
         Some(tile) => part_of(k, tile.count(k), SPLIT_CORES_BELOW),
         None => part_of(k, tile.count(k), SPLIT_BELOW),

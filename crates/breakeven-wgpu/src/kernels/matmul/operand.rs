@@ -29,7 +29,7 @@ impl Operand {
         let is_along = along != 0 && (across == 0 || along.abs() < across.abs());
         let (near, far, length) = if is_along { (along, across, k.k) } else { (across, along, width) };
         let is_quad = near == 1
-            && length.is_multiple_of(4)
+            && tensor.is_of_whole_quads(length)
             && tensor.is_aligned()
             && s[..rank].iter().chain([&far]).all(|stride| stride % 4 == 0);
         Operand { along, across, is_along, is_quad, stored: tensor.stored, sum: sum_dtype(k) }

@@ -22,8 +22,8 @@ impl Side {
         let rank = k.batch.rank();
         let s = &tensor.layout.strides;
         let (along, across, width) = if t == 0 { (s[rank + 1], s[rank], k.m) } else { (s[rank], s[rank + 1], k.n) };
-        let is_along = along == 1 && k.k.is_multiple_of(QUAD);
-        let is_across = across == 1 && width.is_multiple_of(QUAD);
+        let is_along = along == 1 && tensor.is_of_whole_quads(k.k);
+        let is_across = across == 1 && tensor.is_of_whole_quads(width);
         let pitch = if is_along { across } else { along };
         let is_whole = |stride: isize| stride % QUAD as isize == 0;
         let fits = (is_along || is_across)
@@ -31,11 +31,6 @@ impl Side {
             && tensor.is_aligned()
             && s[..rank].iter().chain([&pitch]).all(|&stride| is_whole(stride));
         fits.then(|| Side { is_along, pitch, tensor: Tensor { is_native: true, ..tensor.clone() } })
-    }
-
-    /// What was copied to lines of whole quads, `pitch` elements from one to the next.
-    pub fn of_lines(is_along: bool, pitch: usize, tensor: Tensor) -> Side {
-        Side { is_along, pitch: pitch as isize, tensor: Tensor { is_native: true, ..tensor } }
     }
 
     /// Quads of a line in workgroup memory that are used, and all of them: 16 bytes more spread lines over the banks.

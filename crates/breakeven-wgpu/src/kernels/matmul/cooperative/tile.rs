@@ -3,8 +3,9 @@
 use breakeven_ir::{DType, MatMul, Precision};
 
 use super::super::super::Shaping;
+use super::super::lines;
 use super::SIDE;
-use super::lines::Lines;
+#[cfg(test)]
 use super::side::Side;
 use crate::wgsl::Tensor;
 
@@ -35,7 +36,7 @@ impl Tile {
     pub fn of(k: &MatMul, inputs: &[Tensor], shaping: &Shaping) -> Option<Tile> {
         let is_half = inputs.iter().take(2).all(|t| t.stored.dtype == DType::F16 && !t.stored.in_words);
         let may = shaping.is_cooperative && is_half && k.precision != Precision::Highest && k.k > 0;
-        if !may || !has_room(k, inputs, shaping) {
+        if !may || !lines::has_room(k, &inputs[..2], shaping) {
             return None;
         }
         let fits = |t: &&Tile| 2 * k.m > t.sides[0] && 2 * k.n > t.sides[1] && t.count(k) >= t.least;
@@ -69,10 +70,4 @@ impl Tile {
         let staged = 2 * (sides[0].quads(*self, 0) + sides[1].quads(*self, 1));
         8 * staged + 4 * self.subgroups() * SIDE * SIDE
     }
-}
-
-/// Whether a device can bind, and count the elements of, what is copied because its quads are not whole.
-fn has_room(k: &MatMul, inputs: &[Tensor], shaping: &Shaping) -> bool {
-    let copied = (0..2).filter(|&t| Side::of(k, &inputs[t], t).is_none()).map(|t| Lines::new(k, &inputs[t], t).bytes());
-    copied.sum::<u64>() <= shaping.binding_bytes.min(2 * shaping.max_index)
 }

@@ -1,13 +1,44 @@
 //! Operands whose quads are not whole where they lie: copied to lines of whole quads in scratch memory, with zeros at their ends.
+//! They are read many times, and each time by several loads and shifts otherwise.
 
-use breakeven_ir::{DType, MatMul};
+use breakeven_ir::MatMul;
 
-use super::super::super::{Dispatch, Plan};
-use super::{QUAD, Side};
+use super::super::{Dispatch, Plan, Shaping};
+use super::SPLIT_BELOW;
 use crate::wgsl::{GROUP, Shader, Tensor, Walk, bind};
 
+/// Rows and columns of the result from which on each element is read often enough. By times on an H200.
+const OFTEN: usize = 128;
+
+/// Bytes that parts of split sums take at most: those of twice as many tiles as should be at work.
+const SUMS: u64 = 4 * 2 * (SPLIT_BELOW * 128 * 128) as u64;
+
+/// The operands of `k`, copied where `is_whole` says that the quads of one are not.
+pub(super) fn whole(
+    plan: &mut Plan,
+    k: &MatMul,
+    inputs: Vec<Tensor>,
+    is_whole: impl Fn(&Tensor, usize) -> bool,
+) -> Vec<Tensor> {
+    let one = |(t, tensor)| if is_whole(&tensor, t) { tensor } else { Lines::new(k, &tensor, t).push(plan) };
+    inputs.into_iter().enumerate().map(one).collect()
+}
+
+/// Whether copies of both operands, and what the product may leave in scratch memory, can be bound together, and their elements counted.
+pub(super) fn has_room(k: &MatMul, inputs: &[Tensor], shaping: &Shaping) -> bool {
+    let copies: u64 = inputs.iter().enumerate().map(|(t, tensor)| Lines::new(k, tensor, t).bytes()).sum();
+    let words = 4 * (k.batch.elements() * k.m * Tensor::pitch(k.n)) as u64;
+    copies + words.max(SUMS) <= shaping.binding_bytes.min(shaping.max_index)
+}
+
+/// True where it is shorter to copy operands than to read parts of words often.
+pub(super) fn pays(k: &MatMul, inputs: &[Tensor], shaping: &Shaping) -> bool {
+    let are_packed = inputs.iter().all(|input| input.stored.is_packed());
+    are_packed && k.m.min(k.n) >= OFTEN && k.k > 0 && has_room(k, inputs, shaping)
+}
+
 /// An operand as it will lie.
-pub(super) struct Lines<'a> {
+struct Lines<'a> {
     tensor: &'a Tensor,
     /// Lines lie along the axis of its rows.
     is_turned: bool,
@@ -31,15 +62,15 @@ impl<'a> Lines<'a> {
 
     /// Bytes of the copy.
     pub fn bytes(&self) -> u64 {
-        2 * (self.count() * self.pitch) as u64
+        self.tensor.stored.bytes() * (self.count() * self.pitch) as u64
     }
 
     fn count(&self) -> usize {
         self.outer.iter().product()
     }
 
-    /// Appends the copy; gives operand `t` as it lies then.
-    pub fn push(&self, plan: &mut Plan, t: usize) -> Side {
+    /// Appends the copy; gives the operand as it lies then.
+    pub fn push(&self, plan: &mut Plan) -> Tensor {
         let start = plan.take_scratch(self.bytes());
         let to = self.placed(start);
         let mut shader = Shader::default();
@@ -51,38 +82,37 @@ impl<'a> Lines<'a> {
         Walk::new(&self.outer, &[&lines]).function(&mut shader, "line", "lines", 0, accesses[0].offset);
         accesses[0].load(&mut shader, "load");
         accesses[1].store_quad(&mut shader, "store");
-        shader.function("part", PART);
-        let quads = self.pitch / QUAD;
+        let value = self.tensor.stored.as_word("load(at)");
+        shader.function(
+            "part",
+            format!(
+                "fn part(at: u32, i: u32) -> u32 {{\n    if i < args.length {{ return {value}; }}\n    return 0u;\n}}\n"
+            ),
+        );
+        let quads = self.pitch / 4;
         let sizes = [self.count(), quads, self.length, strides[near] as usize, accesses[1].offset as usize];
         for (name, size) in ["lines", "quads", "length", "step", "o"].into_iter().zip(sizes) {
             shader.arg(name, size as u32);
         }
-        let (text, args) = shader.finish(MAIN);
+        let (text, args) = shader.finish(COPY);
         let groups = (self.count() * quads).div_ceil(GROUP as usize) as u64;
         plan.dispatches.push(Dispatch { text, args, bound, groups, members: 1 });
-        Side::of_lines(self.is_turned == (t == 1), self.pitch, to)
+        to
     }
 
     /// The copy, from byte `start` of scratch memory on. Where the operand is one for the whole batch, so is the copy.
     fn placed(&self, start: u64) -> Tensor {
         let shape = self.outer.iter().copied().chain([self.length]).collect();
         let rank = self.outer.len() - 1;
-        let mut to = Tensor::padded(DType::F16, &shape, rank + 1, start);
+        let mut to = Tensor::padded(self.tensor.stored.dtype, &shape, rank + 1, start);
         (0..rank).filter(|&axis| self.outer[axis] == 1).for_each(|axis| to.layout.strides[axis] = 0);
         let last = if self.is_turned { [rank + 1, rank] } else { [rank, rank + 1] };
         Tensor { layout: to.layout.permute(&(0..rank).chain(last).collect::<Vec<_>>()), ..to }
     }
 }
 
-/// An element of a line, or what lies past its end.
-const PART: &str = "fn part(at: u32, i: u32) -> u32 {
-    if i < args.length { return load(at); }
-    return 0u;
-}
-";
-
-/// Each invocation copies a quad.
-const MAIN: &str = "let e = group * 256u + lid;
+/// Each invocation copies a quad. What lies past the end of a line is 0.
+const COPY: &str = "let e = group * 256u + lid;
 let number = e / args.quads;
 let i = e % args.quads * 4u;
 if number < args.lines {
