@@ -162,6 +162,7 @@ pub fn class_name(class: Class) -> &'static str {
         Class::Sort => "sort",
         Class::MatMul => "matmul",
         Class::MatMulBf16 => "matmul_bf16",
+        Class::MatMulF16 => "matmul_f16",
         Class::MatMulInt => "matmul_int",
         Class::Conv => "conv",
         Class::Attention => "attention",

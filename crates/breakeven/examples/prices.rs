@@ -6,7 +6,7 @@ use std::env;
 use std::time::{Duration, Instant};
 
 use breakeven::calibrate::{Effort, measure};
-use breakeven::{Conv, Deadline, DeviceId, DeviceProfile, Engine, EngineBuilder, Tensor};
+use breakeven::{Conv, DType, Deadline, DeviceId, DeviceProfile, Engine, EngineBuilder, Precision, Tensor};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -75,6 +75,12 @@ const CASES: &[Case] = &[
         shapes: |n| vec![vec![n, n]; 2],
         write: |x| x[0].matmul(&x[1]),
         sizes: &[50, 100, 200, 500],
+    },
+    Case {
+        name: "f16 matmul",
+        shapes: |n| vec![vec![n, n]; 2],
+        write: |x| x[0].cast(DType::F16).matmul_with(&x[1].cast(DType::F16), Precision::High),
+        sizes: &[50, 200, 500, 1_000, 2_000],
     },
     Case {
         name: "16 matmul",

@@ -57,6 +57,11 @@ impl MatMul {
         }
     }
 
+    /// Whether both operands are f16 whose products need not be of the highest precision.
+    pub fn is_of_halves(&self) -> bool {
+        self.precision != Precision::Highest && [&self.a, &self.b].iter().all(|o| o.dtype == DType::F16)
+    }
+
     pub(super) fn flops(&self) -> u64 {
         let elements = (self.batch.elements() * self.m * self.n) as u64;
         elements * (2 * self.k as u64 + self.post.flops())

@@ -113,6 +113,8 @@ pub enum Class {
     MatMul,
     /// Matrix products that may be made of products of bf16.
     MatMulBf16,
+    /// Matrix products of f16 that need not be of the highest precision.
+    MatMulF16,
     /// Matrix products of 8-bit integers.
     MatMulInt,
     /// Convolutions.
@@ -138,6 +140,7 @@ impl Kernel {
             Kernel::Sort(_) => Class::Sort,
             Kernel::MatMul(k) if k.is_of_bytes() => Class::MatMulInt,
             Kernel::MatMul(k) if k.may_be_of_bf16() => Class::MatMulBf16,
+            Kernel::MatMul(k) if k.is_of_halves() => Class::MatMulF16,
             Kernel::MatMul(_) => Class::MatMul,
             Kernel::Conv(_) => Class::Conv,
             Kernel::Attention(_) => Class::Attention,

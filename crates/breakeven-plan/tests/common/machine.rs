@@ -8,7 +8,7 @@ use breakeven_plan::{
     class_name, plan,
 };
 
-pub const CLASSES: [Class; 12] = [
+pub const CLASSES: [Class; 13] = [
     Class::Map,
     Class::Reduce,
     Class::Scan,
@@ -16,6 +16,7 @@ pub const CLASSES: [Class; 12] = [
     Class::Sort,
     Class::MatMul,
     Class::MatMulBf16,
+    Class::MatMulF16,
     Class::MatMulInt,
     Class::Conv,
     Class::Attention,

@@ -14,6 +14,8 @@ pub(super) struct Probe {
     pub usual: Families,
     /// Of one row that is as long as there are elements, for classes that work on rows.
     pub one_row: Option<Families>,
+    /// What it takes as long as on devices that make no lower products of it.
+    pub like: Option<Class>,
 }
 
 /// Kernels by size: those that do much arithmetic for their bytes, and those that do little.
@@ -57,7 +59,7 @@ const SIDES: &[usize] = &[2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 pub(super) const LENGTHS: &[usize] = &[1 << 4, 1 << 8, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
 
 const fn probe(class: Class, sizes: &'static [usize], usual: Families) -> Probe {
-    Probe { class, sizes, usual, one_row: None }
+    Probe { class, sizes, usual, one_row: None, like: None }
 }
 
 const fn of_rows(class: Class, usual: Families, one_row: Families) -> Probe {
@@ -79,6 +81,7 @@ pub(super) const PROBES: &[Probe] = &[
     ),
     probe(Class::MatMul, SIDES, two(square, thin)),
     probe(Class::MatMulBf16, SIDES, two(square_of_bf16, thin_of_bf16)),
+    Probe { like: Some(Class::MatMul), ..probe(Class::MatMulF16, SIDES, two(square_of_f16, thin_of_f16)) },
     probe(Class::MatMulInt, SIDES, two(square_of_bytes, thin_of_bytes)),
     probe(Class::Conv, &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512], several(&[first_layer], two(images, depthwise))),
     probe(Class::Attention, &[16, 64, 256, 1024, 4096], two(heads, decoding)),
@@ -232,6 +235,14 @@ fn square_of_bf16(n: usize) -> Kernel {
 
 fn thin_of_bf16(n: usize) -> Kernel {
     matmul([1, n, n], (DType::F32, Precision::Medium), DType::F32)
+}
+
+fn square_of_f16(n: usize) -> Kernel {
+    matmul([n, n, n], (DType::F16, Precision::High), DType::F16)
+}
+
+fn thin_of_f16(n: usize) -> Kernel {
+    matmul([1, n, n], (DType::F16, Precision::High), DType::F16)
 }
 
 fn square_of_bytes(n: usize) -> Kernel {

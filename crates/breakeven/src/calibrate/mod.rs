@@ -112,8 +112,13 @@ pub(crate) fn measure_while(
 fn classes(bench: &Bench<'_>, profile: &DeviceProfile) -> Result<BTreeMap<String, ClassCurves>, DeviceError> {
     let pass = |effort: Effort| -> Result<BTreeMap<String, ClassCurves>, DeviceError> {
         let bench = Bench { effort, ..*bench };
-        let one = |probe: &Probe| Ok((class_name(probe.class).to_owned(), class(&bench, profile, probe)?));
-        kernels::PROBES.iter().map(one).collect()
+        let mut all = BTreeMap::new();
+        for probe in kernels::PROBES {
+            let like = probe.like.filter(|_| !is_its_own(&bench, probe)).and_then(|class| all.get(class_name(class)));
+            let curves = like.cloned().map_or_else(|| class(&bench, profile, probe), Ok)?;
+            all.insert(class_name(probe.class).to_owned(), curves);
+        }
+        Ok(all)
     };
     if !bench.device.caps().host_memory {
         return pass(bench.effort);
@@ -155,12 +160,19 @@ fn compile(bench: &Bench<'_>) -> Result<(), DeviceError> {
             let size = sizes.get(nth).copied();
             size.map(|size| families.all().map(move |of| of(size))).into_iter().flatten()
         };
-        let all = kernels::PROBES.iter().flat_map(families).flat_map(of);
+        let probes = kernels::PROBES.iter().filter(|probe| is_its_own(bench, probe));
+        let all = probes.flat_map(families).flat_map(of);
         let all: Vec<Kernel> = all.filter(|kernel| is_measured(bench, kernel)).collect();
         // Few enough that whoever waits for the end of this does not wait long.
         all.chunks(AT_ONCE).try_for_each(|some| bench.compile(some))?;
     }
     Ok(())
+}
+
+/// Whether the device has a way of its own for what `probe` measures.
+fn is_its_own(bench: &Bench<'_>, probe: &Probe) -> bool {
+    let is_lowered = |&size: &usize| bench.device.lowers(&(probe.usual.math)(size)).is_some();
+    probe.like.is_none() || probe.sizes.iter().any(is_lowered)
 }
 
 /// False for what is too large for this effort, and for what the device cannot run.
@@ -286,7 +298,28 @@ fn knot(at: f64, seconds: f64, sample: &Sample) -> Knot {
 
 #[cfg(test)]
 mod tests {
+    use breakeven_device::sim::{SimClock, SimDevice, SimOptions, SimSpeed};
+
     use super::*;
+
+    #[test]
+    fn what_a_device_makes_no_lower_products_of_is_not_measured_twice() {
+        let us = Duration::from_micros;
+        let speed = SimSpeed {
+            per_submit: us(7),
+            per_launch: us(1),
+            per_wait: us(9),
+            flops_per_second: 1e12,
+            bytes_per_second: 1e11,
+            link_latency: us(3),
+            link_bytes_per_second: 1e10,
+        };
+        let device: Arc<dyn Device> = Arc::new(SimDevice::new(SimOptions::new("sim", speed), &SimClock::new()));
+        let effort = Effort { repeats: 1, largest_bytes: 1 << 10, ..Effort::QUICK };
+        let classes = measure(&device, effort).unwrap().classes;
+        assert_eq!(classes["matmul_f16"], classes["matmul"]);
+        assert_ne!(classes["matmul_int"], classes["matmul"]);
+    }
 
     #[test]
     fn sizes_grow_until_time_follows_from_them() {

@@ -43,6 +43,7 @@ pub fn rates(rate: f64) -> DeviceProfile {
         "sort",
         "matmul",
         "matmul_bf16",
+        "matmul_f16",
         "matmul_int",
         "attention",
         "conv",
