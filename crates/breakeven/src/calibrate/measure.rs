@@ -1,4 +1,4 @@
-//! Running a segment many times and keeping the lower quartile.
+//! Running a segment on a device, over memory that was really written.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use breakeven_device::{
 use breakeven_ir::{DType, Kernel, Launch, Operand};
 
 use super::Effort;
+use super::rounds::{BRIEF, Rounds, Run, Sample};
 
 /// A device on the bench.
 pub(super) struct Bench<'a> {
@@ -19,47 +20,8 @@ pub(super) struct Bench<'a> {
     pub go_on: &'a dyn Fn() -> bool,
 }
 
-/// Time of one segment.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
-    /// Lower quartile, on the device's clock, from submit to done.
-    pub seconds: f64,
-    /// Of that, until submit returned.
-    pub submit_seconds: f64,
-    /// Standard deviation of the logarithm.
-    pub spread: f64,
-    /// Runs behind it.
-    pub count: u32,
-    /// The longest run of the fastest round on the wall clock.
-    pub wall: Duration,
-}
-
-/// How long rounds took so far.
-#[derive(Debug, Default)]
-struct Pace {
-    fastest: Option<Duration>,
-    rounds: usize,
-}
-
-/// Rounds after which it is the size that takes long, where all of them did. One or two may be stalls of the host, or rounds in which a
-/// device makes code.
-const SLOW: usize = 3;
-
-impl Pace {
-    fn add(&mut self, round: Duration) {
-        self.fastest = Some(self.fastest.map_or(round, |fastest| fastest.min(round)));
-        self.rounds += 1;
-    }
-
-    fn is_too_slow(&self, longest: Duration) -> bool {
-        self.rounds >= SLOW && self.fastest.is_some_and(|fastest| fastest >= longest)
-    }
-}
-
 /// How long a device is kept busy before it is measured: GPUs that idled take some tens of milliseconds to raise their clocks.
 const WAKING: Duration = Duration::from_millis(100);
-/// Runs shorter than this in all are repeated more often, which costs little.
-const BRIEF: Duration = Duration::from_millis(2);
 
 impl Bench<'_> {
     /// Compiles kernels, which are not run.
@@ -86,6 +48,23 @@ impl Bench<'_> {
 
     /// A segment of one launch of `kernel` and one of `times`, over data that was really written.
     pub fn kernel(&self, kernel: &Kernel, times: usize) -> Result<(Sample, Sample), DeviceError> {
+        let (launch, binding) = self.launch(kernel)?;
+        self.once_and_often(&launch, &binding, times)
+    }
+
+    /// As [`Bench::kernel`], without what is launched `times` where a lone launch takes longer than `lone_from` seconds.
+    pub fn kernel_or_lone(
+        &self,
+        kernel: &Kernel,
+        times: usize,
+        lone_from: Option<f64>,
+    ) -> Result<(Sample, Option<Sample>), DeviceError> {
+        let (launch, binding) = self.launch(kernel)?;
+        self.in_rounds(&launch, &binding, Rounds::new(self.effort, times, lone_from))
+    }
+
+    /// A launch of `kernel`, and the memory that it works on.
+    fn launch(&self, kernel: &Kernel) -> Result<(SegmentStep, Binding), DeviceError> {
         let mut buffers = Vec::new();
         let mut slots = |operands: Vec<&Operand>| -> Result<Vec<usize>, DeviceError> {
             let one = |o: &&Operand| {
@@ -96,8 +75,7 @@ impl Bench<'_> {
         };
         let (inputs, outputs) = (slots(kernel.inputs())?, slots(kernel.outputs())?);
         let launch = Launch { kernel: kernel.clone(), inputs, outputs, workspace: None };
-        let binding = Binding { buffers, ..Binding::default() };
-        self.once_and_often(&SegmentStep::Launch(Box::new(launch)), &binding, times)
+        Ok((SegmentStep::Launch(Box::new(launch)), Binding { buffers, ..Binding::default() }))
     }
 
     /// As [`Bench::kernel`], over inputs that hold these bytes.
@@ -136,44 +114,34 @@ impl Bench<'_> {
         self.device.alloc(bytes as u64, MemoryKind::Resident)
     }
 
-    /// In turns, so that both meet the same weather.
     fn once_and_often(
         &self,
         step: &SegmentStep,
         binding: &Binding,
         times: usize,
     ) -> Result<(Sample, Sample), DeviceError> {
+        let (one, many) = self.in_rounds(step, binding, Rounds::new(self.effort, times, None))?;
+        Ok((one, many.expect("no lone run is enough")))
+    }
+
+    /// In turns, so that both meet the same weather.
+    fn in_rounds(
+        &self,
+        step: &SegmentStep,
+        binding: &Binding,
+        mut rounds: Rounds,
+    ) -> Result<(Sample, Option<Sample>), DeviceError> {
         self.is_wanted()?;
         let prepare = |times: usize| self.device.prepare(&Segment { steps: vec![step.clone(); times] });
-        let works = [prepare(1)?, prepare(times)?];
-        let mut runs = [Vec::new(), Vec::new()];
-        let (mut pace, mut arrived) = (Pace::default(), Vec::new());
-        // The first round compiles and touches memory; it is thrown away.
-        let mut begun = Instant::now();
-        for round in 0..=4 * self.effort.repeats {
-            if round > self.effort.repeats && begun.elapsed() > BRIEF {
-                break;
-            }
-            let mut wall = Duration::ZERO;
-            for (work, runs) in works.iter().zip(&mut runs) {
-                let started = Instant::now();
-                let run = self.run(work, binding, &mut arrived)?;
-                wall = wall.max(started.elapsed());
-                if round > 0 {
-                    runs.push(run);
-                }
-            }
-            if round == 0 {
-                begun = Instant::now();
-                continue;
-            }
-            pace.add(wall);
-            if pace.is_too_slow(self.effort.longest) {
-                break;
+        let (one, many) = (prepare(1)?, prepare(rounds.times())?);
+        let mut arrived = Vec::new();
+        while rounds.want_more() {
+            rounds.add_one(self.run(&one, binding, &mut arrived)?);
+            if rounds.wants_many() {
+                rounds.add_many(self.run(&many, binding, &mut arrived)?);
             }
         }
-        let (wall, [one, many]) = (pace.fastest.unwrap_or_default(), runs);
-        Ok((summary(one, wall), summary(many, wall)))
+        Ok(rounds.said())
     }
 
     /// An error once nobody waits for what is measured.
@@ -181,13 +149,9 @@ impl Bench<'_> {
         (self.go_on)().then_some(()).ok_or(DeviceError::Cancelled)
     }
 
-    /// Seconds from submit to done, and until submit returned, on the device's clock. What came is copied to `arrived`.
-    fn run(
-        &self,
-        work: &Arc<dyn Prepared>,
-        binding: &Binding,
-        arrived: &mut Vec<u8>,
-    ) -> Result<(f64, f64), DeviceError> {
+    /// Runs it once. What came is copied to `arrived`.
+    fn run(&self, work: &Arc<dyn Prepared>, binding: &Binding, arrived: &mut Vec<u8>) -> Result<Run, DeviceError> {
+        let started = Instant::now();
         let before = self.device.now();
         let ticket = self.device.submit(work, binding.clone(), Lane::Compute, &[])?;
         let submitted = self.device.now();
@@ -196,7 +160,8 @@ impl Bench<'_> {
             arrived.resize(bytes.len(), 0);
             self.device.copy_on_host(&bytes, arrived);
         }
-        Ok((seconds(before, self.device.now()), seconds(before, submitted)))
+        let seconds = |until| seconds(before, until);
+        Ok(Run { seconds: seconds(self.device.now()), submit_seconds: seconds(submitted), wall: started.elapsed() })
     }
 
     /// A buffer whose numbers do not decay to denormals: every byte is 0x3F, which is 0.747 as f32. Indices are 0.
@@ -225,32 +190,38 @@ fn seconds(from: Duration, to: Duration) -> f64 {
     to.saturating_sub(from).as_secs_f64().max(super::SHORTEST)
 }
 
-fn summary(mut runs: Vec<(f64, f64)>, wall: Duration) -> Sample {
-    runs.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (seconds, submit_seconds) = runs[runs.len() / 4];
-    let logs: Vec<f64> = runs.iter().map(|(s, _)| (s / seconds).ln()).collect();
-    // Only the quiet half: a stall of the host says nothing about the device.
-    let quiet = &logs[..logs.len().div_ceil(2)];
-    let spread = (quiet.iter().map(|x| x * x).sum::<f64>() / quiet.len() as f64).sqrt();
-    Sample { seconds, submit_seconds, spread, count: runs.len() as u32, wall }
-}
-
 #[cfg(test)]
 mod tests {
+    use breakeven_device::sim::{SimClock, SimDevice, SimOptions, SimSpeed};
+    use breakeven_ir::Caps;
+
+    use super::super::kernels;
     use super::*;
 
     #[test]
-    fn slow_rounds_end_nothing_where_any_was_fast_and_do_not_count_as_the_sizes_own() {
-        let ms = Duration::from_millis;
-        let after = |rounds: &[u64]| {
-            let mut pace = Pace::default();
-            for round in rounds {
-                pace.add(ms(*round));
-            }
-            (pace.is_too_slow(ms(4)), pace.fastest)
+    fn long_kernels_are_run_alone() {
+        let (slow, none) = (Duration::from_millis(1), Duration::ZERO);
+        let speed = SimSpeed {
+            per_submit: none,
+            per_launch: slow,
+            per_wait: none,
+            flops_per_second: 1e12,
+            bytes_per_second: 1e12,
+            link_latency: none,
+            link_bytes_per_second: 1e12,
         };
-        assert_eq!(after(&[9, 8]), (false, Some(ms(8))), "it may have been the host");
-        assert_eq!(after(&[9, 8, 4]), (true, Some(ms(4))));
-        assert_eq!(after(&[9, 8, 1, 7, 9]), (false, Some(ms(1))));
+        let options = SimOptions { caps: Caps::host(), ..SimOptions::new("sim", speed) };
+        let check = |lone_from: Option<f64>, is_alone: bool| {
+            let sim = Arc::new(SimDevice::new(options.clone(), &SimClock::new()));
+            let device: Arc<dyn Device> = sim.clone();
+            let bench = Bench { device: &device, effort: Effort::QUICK, go_on: &|| true };
+            let (_, many) = bench.kernel_or_lone(&kernels::smallest(), 8, lone_from).unwrap();
+            // Three operands were written.
+            let submits = sim.submits() as u64 - 3;
+            assert_eq!((many.is_none(), sim.launches() == submits), (is_alone, is_alone), "{lone_from:?}");
+        };
+        check(Some(1e-4), true);
+        check(Some(1e-2), false);
+        check(None, false);
     }
 }

@@ -6,6 +6,7 @@ mod held_out;
 mod kernels;
 mod measure;
 mod passes;
+mod rounds;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use breakeven_ir::Kernel;
 use breakeven_plan::{Between, ClassCurves, Cost, Curve, DeviceProfile, Knot, Mix, Profile, Trust, class_name};
 
 use kernels::{Families, Probe};
-use measure::{Bench, Sample};
+use measure::Bench;
+use rounds::Sample;
 
 /// What a calibration may cost.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +44,7 @@ impl Effort {
 
 /// Counted up with every change of what is measured, or how: a profile that an earlier build of the same version kept would price work by figures that
 /// this one would not find.
-pub(crate) const METHOD: u32 = 4;
+pub(crate) const METHOD: u32 = 5;
 /// Kernels that are compiled together: as many threads as drivers compile on.
 const AT_ONCE: usize = 8;
 /// Steps in one segment when the cost of one more of them is measured.
@@ -97,7 +99,7 @@ pub(crate) fn measure_while(
     wake()?;
     overheads(&bench, &mut profile)?;
     if !device.caps().host_memory {
-        let fixed = profile.submit.seconds + profile.sync.seconds;
+        let fixed = fixed(&profile);
         profile.upload = link(&bench, fixed, true)?;
         profile.download = link(&bench, fixed, false)?;
     }
@@ -108,23 +110,19 @@ pub(crate) fn measure_while(
 }
 
 /// Times of all classes. The host's cores do other things too, which take milliseconds and only make kernels longer: they are measured
-/// twice, half as often each time, and what was quieter counts. A card's kernels are its own.
+/// twice, and what was quieter counts. A card's kernels are its own.
 fn classes(bench: &Bench<'_>, profile: &DeviceProfile) -> Result<BTreeMap<String, ClassCurves>, DeviceError> {
-    let pass = |effort: Effort| -> Result<BTreeMap<String, ClassCurves>, DeviceError> {
-        let bench = Bench { effort, ..*bench };
+    let pass = || -> Result<BTreeMap<String, ClassCurves>, DeviceError> {
         let mut all = BTreeMap::new();
         for probe in kernels::PROBES {
-            let like = probe.like.filter(|_| !is_its_own(&bench, probe)).and_then(|class| all.get(class_name(class)));
-            let curves = like.cloned().map_or_else(|| class(&bench, profile, probe), Ok)?;
+            let like = probe.like.filter(|_| !is_its_own(bench, probe)).and_then(|class| all.get(class_name(class)));
+            let curves = like.cloned().map_or_else(|| class(bench, profile, probe), Ok)?;
             all.insert(class_name(probe.class).to_owned(), curves);
         }
         Ok(all)
     };
-    if !bench.device.caps().host_memory {
-        return pass(bench.effort);
-    }
-    let half = Effort { repeats: bench.effort.repeats.div_ceil(2), ..bench.effort };
-    Ok(passes::quieter(pass(half)?, pass(half)?))
+    let once = pass()?;
+    if bench.device.caps().host_memory { Ok(passes::quieter(once, pass()?)) } else { Ok(once) }
 }
 
 /// Times of one custom operation, from launches of different sizes and what they read. A launch is arithmetic and memory at
@@ -244,15 +242,15 @@ fn family(
     of: fn(usize) -> Kernel,
 ) -> Result<Family, DeviceError> {
     let (mut by_flops, mut by_bytes, mut mix) = (Vec::new(), Vec::new(), Vec::new());
-    let mut before = None;
+    let (mut before, lone_from) = (None, lone_from(bench, profile));
     for &size in sizes {
         let kernel = of(size);
         if !is_measured(bench, &kernel) {
             break;
         }
         let work = kernel.work();
-        let (one, many) = bench.kernel(&kernel, STEPS)?;
-        let seconds = kernel_seconds(bench, profile, [&one, &many]);
+        let (one, many) = bench.kernel_or_lone(&kernel, STEPS, lone_from)?;
+        let seconds = kernel_seconds(profile, &one, many.as_ref());
         let at = |size: u64| knot(size as f64, seconds, &one);
         by_bytes.push(at(work.bytes));
         if work.flops > 0 {
@@ -277,12 +275,20 @@ fn step_seconds(one: &Sample, many: &Sample) -> f64 {
     (many.seconds - one.seconds) / (STEPS - 1) as f64
 }
 
-/// What the kernel itself takes. In a run of many on the host there is hardly one that none of its cores is taken from meanwhile: a lone
-/// one counts, where it is so long that what a call costs beside it does not matter.
-fn kernel_seconds(bench: &Bench<'_>, profile: &DeviceProfile, [one, many]: [&Sample; 2]) -> f64 {
-    let fixed = profile.submit.seconds + profile.sync.seconds;
-    let is_lone = bench.device.caps().host_memory && one.seconds > BESIDE * fixed;
-    (if is_lone { one.seconds - fixed } else { step_seconds(one, many) }) - profile.dispatch.seconds
+/// What the kernel itself takes.
+fn kernel_seconds(profile: &DeviceProfile, one: &Sample, many: Option<&Sample>) -> f64 {
+    many.map_or_else(|| one.seconds - fixed(profile), |many| step_seconds(one, many)) - profile.dispatch.seconds
+}
+
+/// From how many seconds on a lone launch says what a kernel takes. In a run of many on the host there is hardly one that none of its
+/// cores is taken from meanwhile: a lone one counts, where it is so long that what a call costs beside it does not matter.
+fn lone_from(bench: &Bench<'_>, profile: &DeviceProfile) -> Option<f64> {
+    bench.device.caps().host_memory.then(|| BESIDE * fixed(profile))
+}
+
+/// What a call costs, however much is launched.
+fn fixed(profile: &DeviceProfile) -> f64 {
+    profile.submit.seconds + profile.sync.seconds
 }
 
 /// What a call costs is nothing beside a kernel that takes so many times as long.
