@@ -43,6 +43,11 @@ impl Graph {
         Graph::default()
     }
 
+    /// A graph without nodes, with room for so many.
+    pub fn with_capacity(nodes: usize) -> Graph {
+        Graph { nodes: Vec::with_capacity(nodes), ..Graph::default() }
+    }
+
     /// All nodes, in execution order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

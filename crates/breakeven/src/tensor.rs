@@ -269,7 +269,9 @@ fn drop_all(state: State) {
         for tensor in inputs {
             if let Some(mut node) = Arc::into_inner(tensor.0) {
                 let inner = node.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-                left.push(std::mem::replace(inner, State::Wrong));
+                if !inner.is_flat() {
+                    left.push(std::mem::replace(inner, State::Wrong));
+                }
             }
         }
     }

@@ -30,7 +30,8 @@ pub(crate) struct Trace {
 struct Visit {
     tensor: Tensor,
     op: Op,
-    inputs: Inputs,
+    /// Inputs that are still to be looked at.
+    left: Inputs,
     /// Where the user wants it and what has to be computed for it.
     pin: Option<DeviceId>,
     /// Nodes of the inputs that were looked at, the last input first.
@@ -43,12 +44,14 @@ impl Trace {
         // Growing step by step takes as long as all else that is done with it.
         let mut known = FxHashMap::default();
         known.reserve(NODES);
-        let mut walk = Walk { devices, trace: Trace::default(), known, stack: Vec::new() };
+        let trace = Trace { graph: Graph::with_capacity(NODES), ..Trace::default() };
+        let mut walk = Walk { devices, trace, pins: Vec::new(), known, stack: Vec::new() };
         for &tensor in outputs {
             let id = walk.output(tensor)?;
             walk.trace.graph.want(id);
         }
-        Ok(walk.trace)
+        let pins = walk.pins.into_iter().collect();
+        Ok(Trace { pins, ..walk.trace })
     }
 
     fn input(&mut self, tensor: &Tensor, value: Arc<Value>) -> NodeId {
@@ -62,6 +65,8 @@ impl Trace {
 struct Walk<'a> {
     devices: &'a Snapshot,
     trace: Trace,
+    /// In the order of their nodes: a map is made of all at once sooner than one by one.
+    pins: Vec<(NodeId, DeviceId)>,
     /// By address. The tensors are held: another thread may settle one meanwhile, which frees what it was computed from,
     /// and a node that is made then must not get an address that is known.
     known: FxHashMap<*const Node, (NodeId, Tensor)>,
@@ -71,38 +76,39 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// The node of a tensor, with all that it needs before it.
     fn output(&mut self, tensor: &Tensor) -> Result<NodeId> {
-        let mut found = self.find(tensor, None)?;
+        let mut found = self.find(tensor.clone(), None)?;
         loop {
             let Some(visit) = self.stack.last_mut() else { return Ok(found.expect("nothing is left to look at")) };
-            visit.found.extend(found.take());
-            let next = visit.inputs.len() - visit.found.len();
-            found = match next.checked_sub(1) {
-                Some(next) => {
-                    let (input, pin) = (visit.inputs[next].clone(), visit.pin);
-                    self.find(&input, pin)?
-                }
+            if let Some(id) = found {
+                visit.found.push(id);
+            }
+            let pin = visit.pin;
+            found = match visit.left.pop() {
+                Some(input) => self.find(input, pin)?,
                 None => self.close(),
             };
         }
     }
 
     /// The node of a tensor, unless it has to be looked at first.
-    fn find(&mut self, tensor: &Tensor, pin: Option<DeviceId>) -> Result<Option<NodeId>> {
+    fn find(&mut self, tensor: Tensor, pin: Option<DeviceId>) -> Result<Option<NodeId>> {
         if let Some((id, _)) = self.known.get(&Arc::as_ptr(&tensor.0)) {
             return Ok(Some(*id));
         }
         // Pinning a tensor pins what still has to be computed for it.
         let pin = tensor.0.pin.or(pin);
-        let (op, inputs) = match step(tensor, self.devices)? {
+        match step(&tensor, self.devices)? {
             Found::Value(value) => {
-                let id = self.trace.input(tensor, value);
-                return Ok(Some(self.know(tensor.clone(), id)));
+                let id = self.trace.input(&tensor, value);
+                Ok(Some(self.know(tensor, id)))
             }
-            Found::Same(inner) => return self.find(&inner, pin),
-            Found::Recipe(op, inputs) => (op, inputs),
-        };
-        self.stack.push(Visit { tensor: tensor.clone(), op, inputs, pin, found: SmallVec::new() });
-        Ok(None)
+            Found::Same(inner) => self.find(inner, pin),
+            Found::Recipe(op, left) => {
+                let found = SmallVec::with_capacity(left.len());
+                self.stack.push(Visit { tensor, op, left, pin, found });
+                Ok(None)
+            }
+        }
     }
 
     /// Adds the node of the last visit, whose inputs are all found.
@@ -110,7 +116,7 @@ impl Walk<'_> {
         let Visit { tensor, op, mut found, pin, .. } = self.stack.pop()?;
         found.reverse();
         let id = self.trace.graph.add_known(op, &found, tensor.spec().clone());
-        self.trace.pins.extend(pin.map(|device| (id, device)));
+        self.pins.extend(pin.map(|device| (id, device)));
         Some(self.know(tensor, id))
     }
 
@@ -151,28 +157,34 @@ enum Found {
 /// How the value of a tensor comes about: it is there, or it must be computed, perhaps again after a loss.
 fn step(tensor: &Tensor, devices: &Snapshot) -> Result<Found> {
     tensor.check()?;
-    tensor.0.unfold();
-    if let Some(inner) = tensor.written() {
-        // On another device it is a node of its own.
-        let is_same = tensor.0.pin.is_none_or(|pin| inner.0.pin == Some(pin));
-        return if is_same { Ok(Found::Same(inner)) } else { step(&inner, devices) };
-    }
     match &*tensor.0.state() {
         State::Recipe(op, inputs) => {
             tensor.0.is_wanted_again();
-            Ok(Found::Recipe(op.clone(), inputs.clone()))
+            return Ok(Found::Recipe(op.clone(), inputs.clone()));
         }
-        State::Wrong | State::Deferred(..) | State::Folded(_) => Err(CallError::new("tensor", "has no value").into()),
-        State::Value(value) => {
-            if value.is_there(devices) {
-                return Ok(Found::Value(value.clone()));
-            }
-            let recipe = value.copies().recipe.clone();
-            match recipe {
-                Some(recipe) => Ok(Found::Recipe(recipe.op, recipe.inputs)),
-                None => Err(value.gone(devices)),
-            }
-        }
+        State::Value(value) => return there(value, devices),
+        State::Wrong => return Err(CallError::new("tensor", "has no value").into()),
+        State::Deferred(..) | State::Folded(_) => {}
+    }
+    // Both come out as something else, which takes locks of its own.
+    tensor.0.unfold();
+    match tensor.written() {
+        // On another device it is a node of its own.
+        Some(inner) if tensor.0.pin.is_none_or(|pin| inner.0.pin == Some(pin)) => Ok(Found::Same(inner)),
+        Some(inner) => step(&inner, devices),
+        None => step(tensor, devices),
+    }
+}
+
+/// A value, or how to compute it again.
+fn there(value: &Arc<Value>, devices: &Snapshot) -> Result<Found> {
+    if value.is_there(devices) {
+        return Ok(Found::Value(value.clone()));
+    }
+    let recipe = value.copies().recipe.clone();
+    match recipe {
+        Some(recipe) => Ok(Found::Recipe(recipe.op, recipe.inputs)),
+        None => Err(value.gone(devices)),
     }
 }
 
@@ -185,8 +197,8 @@ mod tests {
     fn an_address_that_is_known_is_not_given_to_a_later_tensor() {
         let engine = Engine::builder().gpus(false).no_cache().build().expect("the CPU opens");
         let devices = engine.0.devices.snapshot();
-        let mut walk =
-            Walk { devices: &devices, trace: Trace::default(), known: FxHashMap::default(), stack: Vec::new() };
+        let (trace, known) = (Trace::default(), FxHashMap::default());
+        let mut walk = Walk { devices: &devices, trace, pins: Vec::new(), known, stack: Vec::new() };
         let nodes: Vec<_> = (0..100)
             .map(|n| {
                 // Nobody else holds it: the allocator is free to give its address to the next one.
