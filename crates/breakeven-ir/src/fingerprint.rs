@@ -16,49 +16,58 @@ impl Graph {
         self.hashed_with(|_| 0)
     }
 
+    /// Says to `hasher` what is in a fingerprint, without what rows from outside the table do: for finding a graph among others of one
+    /// process, which are then compared.
+    pub fn hash_into(&self, hasher: &mut impl Hasher) {
+        self.feed(hasher, f64::to_bits, |_, _| {});
+    }
+
     fn hashed_with(&self, number: impl Fn(f64) -> u64) -> u64 {
         let (mut mix, mut foreign) = (Mix(0), Foreign::default());
+        self.feed(&mut mix, number, |row, mix| foreign.row_into(row, mix));
+        mix.finish()
+    }
+
+    fn feed<H: Hasher>(&self, hasher: &mut H, number: impl Fn(f64) -> u64, mut row_into: impl FnMut(Row, &mut H)) {
         for node in self.nodes() {
-            node_into(node, &mut mix);
-            if let Op::Fill(value) = node.op {
-                number(value).hash(&mut mix);
-            }
-            if let Op::Map(row, _) = node.op {
-                foreign.row_into(row, &mut mix);
+            node_into(node, hasher);
+            match node.op {
+                Op::Fill(value) => number(value).hash(hasher),
+                Op::Map(row, _) => row_into(row, hasher),
+                _ => {}
             }
         }
-        self.outputs().hash(&mut mix);
-        mix.finish()
+        self.outputs().hash(hasher);
     }
 }
 
-fn node_into(node: &Node, mix: &mut Mix) {
-    node.op.name().hash(mix);
-    (&node.inputs, &node.spec).hash(mix);
+fn node_into<H: Hasher>(node: &Node, hasher: &mut H) {
+    node.op.name().hash(hasher);
+    (&node.inputs, &node.spec).hash(hasher);
     match &node.op {
-        Op::Map(_, params) => params.iter().for_each(|number| number.to_bits().hash(mix)),
-        Op::Cast(dtype) => dtype.hash(mix),
-        Op::View(view) => view.hash(mix),
-        Op::Reduce(reduce) => reduce.hash(mix),
-        Op::Scan(scan) => scan.hash(mix),
-        Op::Scatter(axis, combine) => (axis, combine).hash(mix),
-        Op::Sort(sort) => sort.hash(mix),
+        Op::Map(_, params) => params.iter().for_each(|number| number.to_bits().hash(hasher)),
+        Op::Cast(dtype) => dtype.hash(hasher),
+        Op::View(view) => view.hash(hasher),
+        Op::Reduce(reduce) => reduce.hash(hasher),
+        Op::Scan(scan) => scan.hash(hasher),
+        Op::Scatter(axis, combine) => (axis, combine).hash(hasher),
+        Op::Sort(sort) => sort.hash(hasher),
         Op::RowWise(RowWise::LayerNorm { epsilon } | RowWise::RmsNorm { epsilon }, axis) => {
-            (epsilon.to_bits(), axis).hash(mix);
+            (epsilon.to_bits(), axis).hash(hasher);
         }
         Op::RowWise(RowWise::Softmax | RowWise::LogSoftmax, axis) | Op::Gather(axis) | Op::Concat(axis) => {
-            axis.hash(mix);
+            axis.hash(hasher);
         }
-        Op::Conv(convolution) => convolution.hash(mix),
-        Op::Attention(attention) => (attention.scale.to_bits(), attention.seen).hash(mix),
+        Op::Conv(convolution) => convolution.hash(hasher),
+        Op::Attention(attention) => (attention.scale.to_bits(), attention.seen).hash(hasher),
         Op::Custom(op, params) => {
-            params.iter().for_each(|number| number.to_bits().hash(mix));
-            op.wgsl_code().map(|code| (code.functions(), code.body())).hash(mix);
+            params.iter().for_each(|number| number.to_bits().hash(hasher));
+            op.wgsl_code().map(|code| (code.functions(), code.body())).hash(hasher);
         }
-        Op::Output(output) => output.hash(mix),
+        Op::Output(output) => output.hash(hasher),
         // The usual one adds nothing, so that plans that were frozen before there was another one stay valid.
         Op::Input | Op::Fill(_) | Op::MatMul(Precision::Highest) | Op::MatMulInt => {}
-        Op::MatMul(precision) => precision.name().hash(mix),
+        Op::MatMul(precision) => precision.name().hash(hasher),
     }
 }
 

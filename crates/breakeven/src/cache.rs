@@ -1,6 +1,7 @@
 //! Plans made earlier: the same graph from the same places is not planned twice.
 
 use std::collections::HashMap;
+use std::hash::Hasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +11,7 @@ use breakeven_device::Device;
 use breakeven_exec::{Executable, Uncompiled};
 use breakeven_ir::{Caps, Graph, Kernel, NodeId, Op, Unsupported};
 use breakeven_plan::{DeviceId, DeviceView, Machine, Plan, Policy, plan};
+use rustc_hash::FxHasher;
 
 use crate::beside::IsWanted;
 use crate::coming::{AllComing, Awaits, Compiled};
@@ -72,6 +74,13 @@ impl Wanted<'_> {
         }
     }
 
+    /// A number that is shared by whatever is wanted of equal graphs.
+    pub fn key(&self) -> u64 {
+        let mut hasher = FxHasher::default();
+        self.trace.graph.hash_into(&mut hasher);
+        hasher.finish()
+    }
+
     /// All that is computed was pinned to the CPU, and no plan was frozen.
     fn is_on_host(&self) -> bool {
         let Policy { pins, frozen, .. } = &self.policy;
@@ -88,7 +97,7 @@ impl Engine {
         if wanted.policy.frozen.as_ref().is_some_and(|frozen| !frozen.is_on_host()) {
             self.0.devices.look();
         }
-        let key = wanted.trace.graph.fingerprint();
+        let key = wanted.key();
         if let Some(known) = self.0.plans.find(key, wanted) {
             return Ok(known);
         }
@@ -111,7 +120,7 @@ impl Engine {
             trace.lift(frozen.lifted());
         } else if self.0.options.learn {
             let wanted = Wanted { devices, trace, read, policy };
-            if let Some(known) = self.0.plans.find(wanted.trace.graph.fingerprint(), &wanted) {
+            if let Some(known) = self.0.plans.find(wanted.key(), &wanted) {
                 return Ok(known);
             }
             policy = wanted.policy;

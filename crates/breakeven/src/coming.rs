@@ -51,7 +51,7 @@ pub(crate) struct Coming {
     stand_in: OnceLock<Option<Arc<Planned>>>,
 }
 
-/// All of one engine, by fingerprints of their graphs.
+/// All of one engine, by [`Wanted::key`].
 #[derive(Debug, Default)]
 pub(crate) struct AllComing(Mutex<Vec<(u64, Arc<Coming>)>>);
 
@@ -59,7 +59,7 @@ pub(crate) struct AllComing(Mutex<Vec<(u64, Arc<Coming>)>>);
 struct Ends(Arc<Coming>);
 
 impl Engine {
-    /// What `wanted` is computed by, whose graph has this fingerprint.
+    /// What `wanted` is computed by, which has this key.
     pub(crate) fn compiled(&self, key: u64, wanted: &Wanted<'_>, awaits: Awaits) -> Result<Compiled, Failure> {
         if let Some(coming) = self.0.plans.coming.find(key, wanted) {
             return self.begun(&coming, wanted, awaits);
@@ -129,7 +129,7 @@ impl Engine {
             // There was no room for it, or the engine was closed just then.
             Some(Err(ExecError::Device { source: DeviceError::Cancelled, .. })) => {
                 self.0.plans.coming.remove(coming);
-                self.compiled(wanted.trace.graph.fingerprint(), wanted, awaits)
+                self.compiled(wanted.key(), wanted, awaits)
             }
             Some(made) => {
                 self.0.plans.coming.remove(coming);

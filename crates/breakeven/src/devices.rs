@@ -349,14 +349,18 @@ impl Snapshot {
 
     /// The device, if it is there and can be used.
     pub fn device(&self, id: DeviceId) -> Option<Arc<dyn Device>> {
+        self.usable(id).cloned()
+    }
+
+    fn usable(&self, id: DeviceId) -> Option<&Arc<dyn Device>> {
         let entry = self.entries.get(id.0)?;
         let is_there = entry.state.is_open() && self.without.gone & bit(id) == 0;
-        is_there.then(|| entry.device.clone()).flatten()
+        entry.device.as_ref().filter(|_| is_there)
     }
 
     /// Whether the buffer can be used on the device: it was not lost meanwhile.
     pub fn has(&self, id: DeviceId, buffer: &Buffer) -> bool {
-        self.device(id).is_some_and(|device| device.owns(buffer))
+        self.usable(id).is_some_and(|device| device.owns(buffer))
     }
 
     /// Whether the buffer is lost for good.

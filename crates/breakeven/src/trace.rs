@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::devices::Snapshot;
 use crate::tensor::{Inputs, Node, State};
-use crate::value::Value;
+use crate::value::{Copies, Value};
 use crate::{Result, Tensor};
 
 /// Nodes that there is room for at once.
@@ -135,16 +135,21 @@ pub(crate) fn home(inputs: &[(NodeId, Arc<Value>)], devices: &Snapshot, read: &[
 /// Whether that is [`home`], which is not written down for it.
 pub(crate) fn is_home(known: &Home, inputs: &[(NodeId, Arc<Value>)], devices: &Snapshot, read: &[bool]) -> bool {
     let is_same = |((id, source), (own, value)): ((&NodeId, &Source), &(NodeId, Arc<Value>))| {
-        id == own && source.layout == value.layout && source.places == places(value, devices)
+        id == own
+            && source.layout == value.layout
+            && each_place(value, &value.copies(), devices).eq(source.places.iter().copied())
     };
     known.read == read && known.inputs.len() == inputs.len() && known.inputs.iter().zip(inputs).all(is_same)
 }
 
 fn places(value: &Value, devices: &Snapshot) -> Places {
-    let copies = value.copies();
+    each_place(value, &value.copies(), devices).collect()
+}
+
+fn each_place<'a>(value: &Value, copies: &'a Copies, devices: &'a Snapshot) -> impl Iterator<Item = Place> + use<'a> {
     let host = value.host().is_some().then_some(Place::Host);
     let usable = copies.resident.iter().filter(|(d, buffer)| devices.has(*d, buffer));
-    host.into_iter().chain(usable.map(|(d, _)| Place::Device(*d))).collect()
+    host.into_iter().chain(usable.map(|(d, _)| Place::Device(*d)))
 }
 
 enum Found {
