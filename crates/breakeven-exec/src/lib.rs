@@ -4,6 +4,7 @@
 mod compile;
 mod direct;
 mod error;
+mod inputs;
 mod log;
 mod run;
 mod watch;
@@ -11,6 +12,7 @@ mod watch;
 pub use compile::{Executable, Uncompiled};
 pub use direct::Direct;
 pub use error::ExecError;
+pub use inputs::{Input, Inputs};
 pub use log::{Event, Recording, What};
-pub use run::{Inputs, Outcome, OutputValue, Running, StageTiming};
+pub use run::{Outcome, OutputValue, Running, StageTiming};
 pub use watch::Watch;

@@ -14,20 +14,11 @@ use rustc_hash::FxHashMap;
 
 use crate::compile::{Given, Stage, Taken};
 use crate::log::{Log, Recording, What};
-use crate::{ExecError, Executable};
+use crate::{ExecError, Executable, Inputs};
 
 /// Predicted time from which on devices measure their kernels: on an H200 the marks take 14 us of a submission, of which the
 /// rest takes 33.
 const TIMED_FROM: Duration = Duration::from_millis(1);
-
-/// Where the bytes of the graph's inputs are.
-#[derive(Clone, Debug, Default)]
-pub struct Inputs {
-    /// Bytes on the host.
-    pub host: FxHashMap<NodeId, HostBytes>,
-    /// Buffers of devices.
-    pub resident: FxHashMap<(NodeId, DeviceId), Buffer>,
-}
 
 /// What a run gave.
 #[derive(Debug)]
@@ -227,7 +218,7 @@ impl Run<'_> {
     /// Bytes that an upload reads; waits for the stage that sends them.
     fn given(&mut self, given: Given) -> Result<HostBytes, ExecError> {
         match given {
-            Given::Input(node) => self.inputs.host.get(&node).cloned().ok_or(ExecError::MissingInput { node }),
+            Given::Input(node) => self.inputs.host(node).cloned().ok_or(ExecError::MissingInput { node }),
             Given::Moved(moved) => {
                 let sends = |s: &Submitted| s.reads.iter().any(|(t, _)| *t == Taken::Moved(moved));
                 if let Some(at) = self.running.pending.iter().position(sends) {
@@ -278,7 +269,7 @@ impl Run<'_> {
             return Ok(buffer.clone());
         }
         let info = &self.executable.plan.slots[slot];
-        let given = info.source.and_then(|node| self.inputs.resident.get(&(node, info.device)));
+        let given = info.source.and_then(|node| self.inputs.resident(node, info.device));
         let buffer = match given {
             Some(buffer) => buffer.clone(),
             None => alloc(&**self.executable.device(info.device), info.bytes).map_err(ExecError::of(info.device))?,

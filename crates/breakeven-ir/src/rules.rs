@@ -311,7 +311,8 @@ fn concat(axis: usize, inputs: &[&Spec]) -> Result<Spec, CallError> {
         return wrong(format!("axis {axis} does not exist in {}", first.shape));
     }
     let rest = |s: &Spec| (s.dtype, s.shape.rank(), s.shape.without(axis));
-    if inputs.iter().any(|s| rest(s) != rest(first)) {
+    let same = rest(first);
+    if inputs.iter().any(|s| rest(s) != same) {
         return wrong(format!("tensors must have one dtype and be equal in all axes but {axis}"));
     }
     let total = inputs.iter().map(|s| s.shape[axis]).fold(0, usize::saturating_add);

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use breakeven_device::{Deadline, HostBytes};
-use breakeven_exec::{Inputs, Outcome, OutputValue, StageTiming};
+use breakeven_device::{Buffer, Deadline, HostBytes};
+use breakeven_exec::{Input, Inputs, Outcome, OutputValue, StageTiming};
 use breakeven_ir::{Element, Layout, NodeId, Op};
 use breakeven_plan::{Cost, DeviceId, Frozen, OutputPlace, Plan, Policy, Trust};
 
@@ -289,15 +289,12 @@ impl Engine {
     }
 
     pub(crate) fn inputs(given: &[(NodeId, Arc<Value>)], devices: &Snapshot) -> Inputs {
-        let mut inputs = Inputs::default();
-        inputs.host.reserve(given.len());
-        for (id, value) in given {
-            let copies = value.copies();
-            inputs.host.extend(value.host().map(|bytes| (*id, bytes.clone())));
-            let usable = copies.resident.iter().filter(|(d, buffer)| devices.has(*d, buffer));
-            inputs.resident.extend(usable.map(|(d, b)| ((*id, *d), b.clone())));
-        }
-        inputs
+        let one = |value: &Value| {
+            let usable = |(device, buffer): &&(DeviceId, Buffer)| devices.has(*device, buffer);
+            let resident = value.copies().resident.iter().filter(usable).cloned().collect();
+            Input { host: value.host().cloned(), resident }
+        };
+        given.iter().map(|(id, value)| (*id, one(value))).collect()
     }
 
     /// Give a tensor the value that was computed for it.

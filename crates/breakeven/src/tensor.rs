@@ -159,7 +159,7 @@ pub(crate) fn given<'a>(
     engine: &Engine,
     operation: &'static str,
 ) -> std::result::Result<SmallVec<[&'a Spec; 4]>, CallError> {
-    let mut specs = SmallVec::new();
+    let mut specs = SmallVec::with_capacity(inputs.len());
     for input in inputs {
         if !input.0.engine.is_same(engine) {
             return Err(CallError::new(operation, "its tensors belong to different engines"));

@@ -9,7 +9,7 @@ use breakeven::calibrate::{Effort, measure};
 use breakeven::{Deadline, Device, DeviceProfile};
 use breakeven_device::HostBytes;
 use breakeven_device::sim::{SimClock, SimDevice, SimOptions, SimSpeed};
-use breakeven_exec::{Executable, Inputs};
+use breakeven_exec::{Executable, Input, Inputs};
 use breakeven_ir::{DType, Graph, NodeId, Op, Row, RowWise, Spec, View};
 use breakeven_plan::{DeviceId, DeviceView, Home, Machine, Plan, Policy, plan};
 
@@ -91,12 +91,12 @@ impl Bench {
     fn values(&self, graph: &Graph, plan: Plan) -> Vec<Vec<f32>> {
         let open: Vec<Option<Arc<dyn Device>>> = self.devices.iter().cloned().map(Some).collect();
         let executable = Arc::new(Executable::new(Arc::new(plan), &open).unwrap());
-        let mut inputs = Inputs::default();
-        for id in graph.ids().filter(|&id| graph.node(id).op == Op::Input) {
+        let input = |id: NodeId| {
             let n = graph.node(id).spec.shape.elements();
             let data: Vec<f32> = (0..n).map(|i| ((i * 7 + id.index()) % 13) as f32 * 0.1 - 0.6).collect();
-            inputs.host.insert(id, HostBytes::from_vec(data));
-        }
+            (id, Input { host: Some(HostBytes::from_vec(data)), ..Input::default() })
+        };
+        let inputs: Inputs = graph.ids().filter(|&id| graph.node(id).op == Op::Input).map(input).collect();
         let outcome = executable.run(&inputs, Deadline::after(Duration::from_secs(100))).unwrap();
         let bytes = outcome.outputs.iter().map(|output| output.host.clone().expect("outputs are read"));
         bytes.map(|b| b.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()).collect()
