@@ -33,7 +33,7 @@ pub(crate) const KEPT: usize = 256;
 pub(crate) struct Plans {
     kept: Mutex<Kept>,
     made: AtomicU64,
-    /// Those of small graphs, found without their fingerprint.
+    /// Those of small graphs, found without a key.
     pub small: Small,
     /// Those that are being compiled.
     pub coming: AllComing,
@@ -74,7 +74,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// A number that is shared by whatever is wanted of equal graphs.
+    /// A number that is shared by whatever is wanted of graphs of the same bits: equality alone takes 0.0 and -0.0 for one.
     pub fn key(&self) -> u64 {
         let mut hasher = FxHasher::default();
         self.trace.graph.hash_into(&mut hasher);

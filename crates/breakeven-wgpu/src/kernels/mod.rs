@@ -172,15 +172,20 @@ fn body_of(expr: &Expr) -> Result<Body, Unsupported> {
 }
 
 /// Where a kernel writes that writes quads of rows, whose elements lie along the axes of `out` after the first `lead`: `out`
-/// itself where quads are whole words of it, or else rows in scratch memory that begin and end with whole ones.
+/// itself where quads are whole words of it, or else rows in scratch memory that begin and end with whole ones. Rows so short that
+/// these take no less are words.
 fn quad_output(plan: &mut Plan, out: &Tensor, lead: usize) -> Tensor {
     let (outer, inner) = out.layout.shape.split_at(lead);
     if !out.stored.is_packed() || Rows::new(outer, inner, vec![out.clone()]).is_of_quads(0) {
         return out.clone();
     }
-    let rows = outer.iter().product::<usize>() * Tensor::pitch(inner.iter().product());
-    let start = plan.take_scratch(rows as u64 * out.stored.bytes());
-    Tensor::padded(out.stored.dtype, &out.layout.shape, lead, start)
+    let length: usize = inner.iter().product();
+    let row = length.next_multiple_of(4) as u64 * out.stored.bytes();
+    if row >= 4 * length as u64 {
+        return word_output(plan, out);
+    }
+    let start = plan.take_scratch(outer.iter().product::<usize>() as u64 * row);
+    Tensor::padded(out.stored.dtype, (&out.layout.shape, lead), 4, start)
 }
 
 /// Where a kernel writes that cannot write parts of words: `out` itself, or words in scratch memory that `pack` puts

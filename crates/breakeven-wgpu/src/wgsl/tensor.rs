@@ -97,12 +97,9 @@ pub struct Tensor {
     pub whole: Option<Layout>,
     /// Bound as quads of f16, which it has, for a kernel that reads nothing else of it.
     pub is_native: bool,
-    /// Rows end with whole quads: what is written past their ends is nobody's.
+    /// Rows end with whole quads. What is written past their ends is nobody's; where products read them, it is 0.
     pub is_padded: bool,
 }
-
-/// Elements that padded rows begin at multiples of: no less than 16 bytes.
-const GRAIN: usize = 16;
 
 impl Tensor {
     /// An operand of the kernel in a slot.
@@ -120,11 +117,11 @@ impl Tensor {
     }
 
     /// Scratch memory from byte `start` on for elements as their type says, in rows along the axes of `shape` after the first
-    /// `lead`. Each begins with a whole quad, and ends with one that it may fill only in part.
-    pub fn padded(dtype: DType, shape: &Shape, lead: usize, start: u64) -> Tensor {
+    /// `lead`. Each begins at a multiple of `grain` elements, a multiple of four, and ends with a quad that it may fill only in part.
+    pub fn padded(dtype: DType, (shape, lead): (&Shape, usize), grain: usize, start: u64) -> Tensor {
         let stored = Stored { dtype, in_words: false };
         let (outer, inner) = shape.split_at(lead);
-        let pitch = Tensor::pitch(inner.iter().product());
+        let pitch = inner.iter().product::<usize>().next_multiple_of(grain);
         let mut whole = Layout::dense(outer.iter().copied().chain([pitch]).collect::<Shape>());
         whole.offset = (start / stored.bytes()) as usize;
         let strides = whole.strides[..lead].iter().chain(&Layout::dense(inner).strides).copied().collect();
@@ -132,12 +129,7 @@ impl Tensor {
         Tensor { whole: Some(whole), is_padded: true, ..Tensor::at(Place::Scratch, stored, layout) }
     }
 
-    /// Elements from one padded row of `length` to the next.
-    pub fn pitch(length: usize) -> usize {
-        length.next_multiple_of(GRAIN)
-    }
-
-    /// True where rows of `length` elements may be written by whole quads.
+    /// True where rows of `length` elements may be read and written by whole quads.
     pub fn is_of_whole_quads(&self, length: usize) -> bool {
         self.is_padded || length.is_multiple_of(4)
     }

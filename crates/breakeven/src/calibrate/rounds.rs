@@ -96,7 +96,7 @@ impl Rounds {
     /// What many took in the fastest round that counts, or would have taken.
     fn fastest(&self) -> Duration {
         let (one, many) = (self.one.iter(), self.many.iter().skip(1));
-        let fastest = if self.many.is_empty() {
+        let fastest = if self.many.len() < 2 {
             one.skip(1).map(|run| run.wall * self.times as u32).min()
         } else {
             one.rev().zip(many.rev()).map(|(one, many)| one.wall.max(many.wall)).min()

@@ -4,37 +4,53 @@
 use breakeven_ir::MatMul;
 
 use super::super::{Dispatch, Plan, Shaping};
-use super::SPLIT_BELOW;
-use crate::wgsl::{GROUP, Shader, Tensor, Walk, bind};
+use crate::wgsl::{Access, GROUP, Shader, Tensor, Walk, bind};
 
 /// Rows and columns of the result from which on each element is read often enough. By times on an H200.
 const OFTEN: usize = 128;
+/// Elements that lines begin at multiples of: what memory brings at once.
+const GRAIN: usize = 16;
 
-/// Bytes that parts of split sums take at most: those of twice as many tiles as should be at work.
-const SUMS: u64 = 4 * 2 * (SPLIT_BELOW * 128 * 128) as u64;
+/// Whether the quads of operand `t` are whole, for those who read it.
+type IsWhole = fn(&MatMul, &Tensor, usize) -> bool;
 
-/// The operands of `k`, copied where `is_whole` says that the quads of one are not.
-pub(super) fn whole(
-    plan: &mut Plan,
-    k: &MatMul,
-    inputs: Vec<Tensor>,
-    is_whole: impl Fn(&Tensor, usize) -> bool,
-) -> Vec<Tensor> {
-    let one = |(t, tensor)| if is_whole(&tensor, t) { tensor } else { Lines::new(k, &tensor, t).push(plan) };
-    inputs.into_iter().enumerate().map(one).collect()
+/// The operands of a product, of which some are copied.
+pub(super) struct Operands<'a> {
+    k: &'a MatMul,
+    inputs: &'a [Tensor],
+    is_whole: IsWhole,
 }
 
-/// Whether copies of both operands, and what the product may leave in scratch memory, can be bound together, and their elements counted.
-pub(super) fn has_room(k: &MatMul, inputs: &[Tensor], shaping: &Shaping) -> bool {
-    let copies: u64 = inputs.iter().enumerate().map(|(t, tensor)| Lines::new(k, tensor, t).bytes()).sum();
-    let words = 4 * (k.batch.elements() * k.m * Tensor::pitch(k.n)) as u64;
-    copies + words.max(SUMS) <= shaping.binding_bytes.min(shaping.max_index)
-}
+impl<'a> Operands<'a> {
+    pub fn new(k: &'a MatMul, inputs: &'a [Tensor], is_whole: IsWhole) -> Operands<'a> {
+        Operands { k, inputs, is_whole }
+    }
 
-/// True where it is shorter to copy operands than to read parts of words often.
-pub(super) fn pays(k: &MatMul, inputs: &[Tensor], shaping: &Shaping) -> bool {
-    let are_packed = inputs.iter().all(|input| input.stored.is_packed());
-    are_packed && k.m.min(k.n) >= OFTEN && k.k > 0 && has_room(k, inputs, shaping)
+    /// Each operand, and the lines that it is copied to if it is.
+    fn each(&self) -> impl Iterator<Item = (&'a Tensor, Option<Lines<'a>>)> {
+        let one = |(t, tensor): (usize, &'a Tensor)| {
+            (tensor, (!(self.is_whole)(self.k, tensor, t)).then(|| Lines::new(self.k, tensor, t)))
+        };
+        self.inputs.iter().enumerate().map(one)
+    }
+
+    /// Whether what is copied can be bound beside `other` bytes of scratch memory, and its elements counted.
+    pub fn fit(&self, other: u64, shaping: &Shaping) -> bool {
+        let copies: Vec<Lines<'a>> = self.each().filter_map(|(_, lines)| lines).collect();
+        let bytes: u64 = copies.iter().map(|lines| lines.bytes().next_multiple_of(256)).sum();
+        let are_counted = copies.iter().all(|lines| lines.elements() <= shaping.max_index);
+        copies.is_empty() || are_counted && bytes + other <= shaping.binding_bytes
+    }
+
+    /// True where it is shorter to copy operands than to read parts of words often.
+    pub fn are_read_often(&self) -> bool {
+        self.inputs.iter().all(|input| input.stored.is_packed()) && self.k.m.min(self.k.n) >= OFTEN && self.k.k > 0
+    }
+
+    /// Appends the copies; gives all operands as they lie then.
+    pub fn push(&self, plan: &mut Plan) -> Vec<Tensor> {
+        self.each().map(|(tensor, lines)| lines.map_or_else(|| tensor.clone(), |lines| lines.push(plan))).collect()
+    }
 }
 
 /// An operand as it will lie.
@@ -50,19 +66,23 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    pub fn new(k: &MatMul, tensor: &'a Tensor, t: usize) -> Lines<'a> {
+    fn new(k: &MatMul, tensor: &'a Tensor, t: usize) -> Lines<'a> {
         let (rank, strides) = (k.batch.rank(), &tensor.layout.strides);
         let is_turned = strides[rank].unsigned_abs() < strides[rank + 1].unsigned_abs();
         let [rows, columns] = [[k.m, k.k], [k.k, k.n]][t];
         let (lines, length) = if is_turned { (columns, rows) } else { (rows, columns) };
         let own = k.batch.iter().zip(strides).map(|(&extent, &stride)| if stride == 0 { 1 } else { extent });
         let outer = own.chain([lines]).collect();
-        Lines { tensor, is_turned, outer, length, pitch: Tensor::pitch(length) }
+        Lines { tensor, is_turned, outer, length, pitch: length.next_multiple_of(GRAIN) }
     }
 
     /// Bytes of the copy.
-    pub fn bytes(&self) -> u64 {
-        self.tensor.stored.bytes() * (self.count() * self.pitch) as u64
+    fn bytes(&self) -> u64 {
+        self.tensor.stored.bytes() * self.elements()
+    }
+
+    fn elements(&self) -> u64 {
+        (self.count() * self.pitch) as u64
     }
 
     fn count(&self) -> usize {
@@ -70,28 +90,14 @@ impl<'a> Lines<'a> {
     }
 
     /// Appends the copy; gives the operand as it lies then.
-    pub fn push(&self, plan: &mut Plan) -> Tensor {
-        let start = plan.take_scratch(self.bytes());
-        let to = self.placed(start);
+    fn push(&self, plan: &mut Plan) -> Tensor {
+        let to = self.placed(plan.take_scratch(self.bytes()));
         let mut shader = Shader::default();
         let (bound, accesses) = bind(&mut shader, &[(self.tensor, false, false), (&to, true, true)]);
-        let rank = self.outer.len() - 1;
-        let strides = &self.tensor.layout.strides;
-        let [far, near] = if self.is_turned { [rank + 1, rank] } else { [rank, rank + 1] };
-        let lines: Vec<isize> = strides[..rank].iter().copied().chain([strides[far]]).collect();
-        Walk::new(&self.outer, &[&lines]).function(&mut shader, "line", "lines", 0, accesses[0].offset);
-        accesses[0].load(&mut shader, "load");
-        accesses[1].store_quad(&mut shader, "store");
-        let value = self.tensor.stored.as_word("load(at)");
-        shader.function(
-            "part",
-            format!(
-                "fn part(at: u32, i: u32) -> u32 {{\n    if i < args.length {{ return {value}; }}\n    return 0u;\n}}\n"
-            ),
-        );
+        self.functions(&mut shader, &accesses);
         let quads = self.pitch / 4;
-        let sizes = [self.count(), quads, self.length, strides[near] as usize, accesses[1].offset as usize];
-        for (name, size) in ["lines", "quads", "length", "step", "o"].into_iter().zip(sizes) {
+        let sizes = [self.count(), quads, self.length, accesses[1].offset as usize];
+        for (name, size) in ["lines", "quads", "length", "o"].into_iter().zip(sizes) {
             shader.arg(name, size as u32);
         }
         let (text, args) = shader.finish(COPY);
@@ -100,11 +106,31 @@ impl<'a> Lines<'a> {
         to
     }
 
+    /// Writes `line` (where one begins), `part` (an element of it, or 0 past its end) and `store`.
+    fn functions(&self, shader: &mut Shader, accesses: &[Access]) {
+        let (from, to) = (&accesses[0], &accesses[1]);
+        let rank = self.outer.len() - 1;
+        let strides = &self.tensor.layout.strides;
+        let [far, near] = if self.is_turned { [rank + 1, rank] } else { [rank, rank + 1] };
+        let lines: Vec<isize> = strides[..rank].iter().copied().chain([strides[far]]).collect();
+        Walk::new(&self.outer, &[&lines]).function(shader, "line", "lines", 0, from.offset);
+        shader.arg("step", strides[near] as u32);
+        from.load(shader, "load");
+        to.store_quad(shader, "store");
+        let value = self.tensor.stored.as_word("load(at)");
+        shader.function(
+            "part",
+            format!(
+                "fn part(at: u32, i: u32) -> u32 {{\n    if i < args.length {{ return {value}; }}\n    return 0u;\n}}\n"
+            ),
+        );
+    }
+
     /// The copy, from byte `start` of scratch memory on. Where the operand is one for the whole batch, so is the copy.
     fn placed(&self, start: u64) -> Tensor {
         let shape = self.outer.iter().copied().chain([self.length]).collect();
         let rank = self.outer.len() - 1;
-        let mut to = Tensor::padded(self.tensor.stored.dtype, &shape, rank + 1, start);
+        let mut to = Tensor::padded(self.tensor.stored.dtype, (&shape, rank + 1), GRAIN, start);
         (0..rank).filter(|&axis| self.outer[axis] == 1).for_each(|axis| to.layout.strides[axis] = 0);
         let last = if self.is_turned { [rank + 1, rank] } else { [rank, rank + 1] };
         Tensor { layout: to.layout.permute(&(0..rank).chain(last).collect::<Vec<_>>()), ..to }
@@ -123,3 +149,66 @@ if number < args.lines {
     store(args.o + e * 4u, v, 4u);
 }
 ";
+
+#[cfg(test)]
+mod tests {
+    use breakeven_ir::{DType, Expr, Kernel, Layout, Operand, Precision, Shape};
+
+    use super::super::super::{launch_of, plan};
+    use super::*;
+
+    fn shaping(binding_bytes: u64) -> Shaping {
+        Shaping {
+            bindings: 8,
+            binding_bytes,
+            max_index: 1 << 31,
+            args_bytes: 1 << 16,
+            row_groups: 65_535,
+            is_terse: false,
+            is_cooperative: false,
+        }
+    }
+
+    fn dispatches([m, k, n]: [usize; 3], dtype: DType, binding_bytes: u64) -> usize {
+        let dense = |shape: [usize; 2]| Operand::new(dtype, Layout::dense(shape));
+        let kernel = Kernel::MatMul(MatMul {
+            batch: Shape::scalar(),
+            m,
+            n,
+            k,
+            a: dense([m, k]),
+            b: dense([k, n]),
+            precision: Precision::Highest,
+            post: Expr::identity(dtype),
+            params: vec![],
+            inputs: vec![],
+            out: dense([m, n]),
+        });
+        plan(&launch_of(&kernel), &shaping(binding_bytes)).expect("it can be multiplied").dispatches.len()
+    }
+
+    #[test]
+    fn narrow_operands_that_are_read_often_are_copied() {
+        let ample = 1 << 31;
+        assert_eq!(dispatches([512, 63, 512], DType::F16, ample), 2, "rows of the left one");
+        assert_eq!(dispatches([511, 64, 511], DType::F16, ample), 3, "rows of the right one, and the result");
+        assert_eq!(dispatches([512, 64, 512], DType::F16, ample), 1);
+        assert_eq!(dispatches([511, 63, 511], DType::F32, ample), 1, "wide ones are words");
+        assert_eq!(
+            dispatches([100, 64, 510], DType::F16, ample),
+            2,
+            "few rows read the right one, and only the result is copied"
+        );
+    }
+
+    /// As it is by WebGPU's defaults.
+    #[test]
+    fn copies_leave_room_for_what_the_product_leaves() {
+        let small = 1 << 27;
+        for k in [9_001, 12_001, 13_001, 30_001] {
+            assert!(dispatches([1_920, k, 2_047], DType::F16, small) >= 3, "{k} terms");
+        }
+        assert_eq!(dispatches([4_095, 4_097, 4_099], DType::F16, small), 4);
+        assert_eq!(dispatches([6_001, 6_003, 6_005], DType::F16, small), 2, "only the result is copied");
+    }
+}

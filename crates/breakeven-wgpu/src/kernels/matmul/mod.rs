@@ -13,7 +13,7 @@ use breakeven_ir::{Body, DType, Expr, Fold, MatMul, ReduceRows, Shape, Unsupport
 use super::conv::Windows;
 use super::{Plan, Shaping, body_of, pack, quad_output, reduce, word_output};
 use crate::wgsl::Tensor;
-use operand::Operand;
+use lines::Operands;
 pub(super) use sums::finish;
 use sums::push;
 pub(super) use tile::Tile;
@@ -40,7 +40,40 @@ pub(super) fn plan(
 /// True where tensor cores multiply the operands of `k`, which lie as it says.
 pub(super) fn is_cooperative(k: &MatMul, shaping: &Shaping) -> bool {
     let inputs = [Tensor::slot(&k.a, 0), Tensor::slot(&k.b, 1)];
-    !vector::has_one(k) && cooperative::Tile::of(k, &inputs, shaping).is_some()
+    !vector::has_one(k) && cores_of(k, &inputs, shaping).is_some()
+}
+
+/// The tile for tensor cores, where they can and may multiply `inputs`, and what has to be copied for them fits.
+fn cores_of(k: &MatMul, inputs: &[Tensor], shaping: &Shaping) -> Option<cooperative::Tile> {
+    let tile = cooperative::Tile::of(k, inputs, shaping)?;
+    let other = left_by(k, part_of(k, tile.count(k), SPLIT_CORES_BELOW));
+    Operands::new(k, inputs, cooperative::is_whole).fit(other, shaping).then_some(tile)
+}
+
+/// The operands as they are read: narrow ones are copied where that pays and fits.
+fn copied(
+    plan: &mut Plan,
+    k: &MatMul,
+    inputs: Vec<Tensor>,
+    (cores, part, shaping): (Option<cooperative::Tile>, usize, &Shaping),
+) -> Vec<Tensor> {
+    let is_whole = if cores.is_some() { cooperative::is_whole } else { operand::is_whole };
+    let operands = Operands::new(k, &inputs, is_whole);
+    let pays = || operands.are_read_often() && operands.fit(left_by(k, part), shaping);
+    if cores.is_some() || pays() { operands.push(plan) } else { inputs }
+}
+
+/// Bytes of scratch memory beside copies of operands: for results that are no whole words, and for parts of sums.
+fn left_by(k: &MatMul, part: usize) -> u64 {
+    let mut alone = Plan::default();
+    let out = Tensor::slot(&k.out, 2);
+    if part >= k.k {
+        quad_output(&mut alone, &out, k.batch.rank() + 1);
+    } else {
+        word_output(&mut alone, &out);
+        alone.take_scratch(4 * (k.k.div_ceil(part) * k.batch.elements() * k.m * k.n) as u64);
+    }
+    alone.scratch
 }
 
 /// The same where the right operand may be windows: the columns of the result are then the places along the axes of the
@@ -64,19 +97,13 @@ pub(super) fn plan_from(
     let post = body_of(&k.post)?;
     let extras = inputs.split_off(2);
     let is_apart = inputs.iter().all(|input| input.place != out.place);
-    let cores = if windows.is_none() && is_apart { cooperative::Tile::of(k, &inputs, shaping) } else { None };
+    let cores = if windows.is_none() && is_apart { cores_of(k, &inputs, shaping) } else { None };
     let tile = Tile::of(k);
-    let inputs = if cores.is_some() {
-        lines::whole(plan, k, inputs, |input, t| cooperative::Side::of(k, input, t).is_some())
-    } else if windows.is_none() && lines::pays(k, &inputs, shaping) {
-        lines::whole(plan, k, inputs, |input, t| Operand::new(k, input, t).is_quad)
-    } else {
-        inputs
-    };
     let part = match cores {
         Some(tile) => part_of(k, tile.count(k), SPLIT_CORES_BELOW),
         None => part_of(k, tile.count(k), SPLIT_BELOW),
     };
+    let inputs = if windows.is_none() { copied(plan, k, inputs, (cores, part, shaping)) } else { inputs };
     let words = if part >= k.k { quad_output(plan, &out, k.batch.rank() + 1) } else { word_output(plan, &out) };
     let factors = Factors { k, windows, tile, cores, inputs: &inputs };
     if part >= k.k {

@@ -20,6 +20,11 @@ pub(super) struct Operand {
     sum: DType,
 }
 
+/// Whether operand `t` is read by aligned quads.
+pub(super) fn is_whole(k: &MatMul, tensor: &Tensor, t: usize) -> bool {
+    Operand::new(k, tensor, t).is_quad
+}
+
 impl Operand {
     pub fn new(k: &MatMul, tensor: &Tensor, t: usize) -> Operand {
         let rank = k.batch.rank();

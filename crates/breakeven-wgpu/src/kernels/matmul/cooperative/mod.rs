@@ -12,7 +12,8 @@ use super::super::Dispatch;
 use super::super::rows::Rows;
 use super::{Plan, finish, place};
 use crate::wgsl::{GROUP, Shader, Tensor, Walk, bind, function};
-pub(super) use side::Side;
+use side::Side;
+pub(super) use side::is_whole;
 pub(super) use tile::Tile;
 
 /// Side of a cooperative matrix: 16 rows, columns and terms.
@@ -242,8 +243,11 @@ mod tests {
             "no more is given away than was said"
         );
         assert!(!is_ours(&product([32, 64, 64], [false; 2])), "a tile would be half empty");
-        let small = Shaping { binding_bytes: 1 << 24, ..shaping };
+        let small = Shaping { binding_bytes: 1 << 12, ..shaping };
         assert!(!super::super::is_cooperative(&product([65, 64, 65], [false; 2]), &small), "no copy could be bound");
+        let near = Shaping { binding_bytes: (1 << 31) - 16, ..shaping };
+        let large = product([16_384; 3], [false; 2]);
+        assert!(super::super::is_cooperative(&large, &near), "what lies in whole quads takes no room");
         let without = Shaping { is_cooperative: false, ..shaping };
         assert!(!super::super::is_cooperative(&good, &without));
     }

@@ -16,6 +16,11 @@ pub struct Side {
     pub tensor: Tensor,
 }
 
+/// Whether operand `t` lies in whole, aligned quads.
+pub fn is_whole(k: &MatMul, tensor: &Tensor, t: usize) -> bool {
+    Side::of(k, tensor, t).is_some()
+}
+
 impl Side {
     /// `None` where quads of it are not whole and aligned.
     pub fn of(k: &MatMul, tensor: &Tensor, t: usize) -> Option<Side> {

@@ -3,7 +3,6 @@
 use breakeven_ir::{DType, MatMul, Precision};
 
 use super::super::super::Shaping;
-use super::super::lines;
 use super::SIDE;
 #[cfg(test)]
 use super::side::Side;
@@ -32,11 +31,11 @@ pub const TILES: [Tile; 5] = [
 ];
 
 impl Tile {
-    /// The tile for `k`, where the device can and may multiply it so, what has to be copied fits, and it fills half a tile.
+    /// The tile for `k`, where the device can and may multiply it so, and it fills half a tile.
     pub fn of(k: &MatMul, inputs: &[Tensor], shaping: &Shaping) -> Option<Tile> {
         let is_half = inputs.iter().take(2).all(|t| t.stored.dtype == DType::F16 && !t.stored.in_words);
         let may = shaping.is_cooperative && is_half && k.precision != Precision::Highest && k.k > 0;
-        if !may || !lines::has_room(k, &inputs[..2], shaping) {
+        if !may {
             return None;
         }
         let fits = |t: &&Tile| 2 * k.m > t.sides[0] && 2 * k.n > t.sides[1] && t.count(k) >= t.least;
