@@ -206,3 +206,31 @@ fn pack(plan: &mut Plan, words: Tensor, out: Tensor) {
         map::push(plan, &body, &[], vec![words], out);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use breakeven_ir::{DType, Layout, Operand};
+
+    use super::*;
+
+    /// Scratch memory that rows of `length` elements take.
+    fn scratch(dtype: DType, length: usize) -> u64 {
+        let mut plan = Plan::default();
+        let out = Tensor::slot(&Operand::new(dtype, Layout::dense([1 << 20, length])), 0);
+        quad_output(&mut plan, &out, 1);
+        plan.scratch >> 20
+    }
+
+    #[test]
+    fn rows_of_no_whole_quads_take_no_more_than_words() {
+        for dtype in [DType::F16, DType::U8] {
+            for length in 1..=19 {
+                let words = if length % 4 == 0 { 0 } else { 4 * length as u64 };
+                let taken = scratch(dtype, length);
+                assert!(taken <= words && (taken == 0) == (words == 0), "{dtype} {length}: {taken} of {words}");
+            }
+        }
+        assert_eq!(scratch(DType::F16, 5), 16);
+        assert_eq!(scratch(DType::F32, 5), 0);
+    }
+}
