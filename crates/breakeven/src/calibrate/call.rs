@@ -131,28 +131,14 @@ fn later(curve: &Curve, seconds: f64) -> Curve {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use breakeven_device::sim::{SimClock, SimDevice, SimOptions, SimSpeed};
-
     use breakeven_plan::Cost;
 
+    use super::super::tests::simulated;
     use super::*;
 
     #[test]
     fn calls_take_what_a_settled_profile_says() {
-        let us = Duration::from_micros;
-        let speed = SimSpeed {
-            per_submit: us(7),
-            per_launch: us(1),
-            per_wait: us(9),
-            flops_per_second: 1e12,
-            bytes_per_second: 1e11,
-            link_latency: us(3),
-            link_bytes_per_second: 1e10,
-        };
-        let device: Arc<dyn Device> = Arc::new(SimDevice::new(SimOptions::new("sim", speed), &SimClock::new()));
-        let effort = Effort { repeats: 1, largest_bytes: 1 << 10, ..Effort::QUICK };
+        let (device, effort) = simulated();
         let measured = crate::calibrate::measure(&device, effort).unwrap();
         // As if the engine took 5 us a call, and 2 us more for each copy.
         let (submit, copies) =

@@ -308,8 +308,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn what_a_device_makes_no_lower_products_of_is_not_measured_twice() {
+    /// A card, and as little effort as measures all of it.
+    pub(super) fn simulated() -> (Arc<dyn Device>, Effort) {
         let us = Duration::from_micros;
         let speed = SimSpeed {
             per_submit: us(7),
@@ -320,8 +320,13 @@ mod tests {
             link_latency: us(3),
             link_bytes_per_second: 1e10,
         };
-        let device: Arc<dyn Device> = Arc::new(SimDevice::new(SimOptions::new("sim", speed), &SimClock::new()));
-        let effort = Effort { repeats: 1, largest_bytes: 1 << 10, ..Effort::QUICK };
+        let device = SimDevice::new(SimOptions::new("sim", speed), &SimClock::new());
+        (Arc::new(device), Effort { repeats: 1, largest_bytes: 1 << 10, ..Effort::QUICK })
+    }
+
+    #[test]
+    fn what_a_device_makes_no_lower_products_of_is_not_measured_twice() {
+        let (device, effort) = simulated();
         let classes = measure(&device, effort).unwrap().classes;
         assert_eq!(classes["matmul_f16"], classes["matmul"]);
         assert_ne!(classes["matmul_int"], classes["matmul"]);
